@@ -11,7 +11,7 @@ mod send;
 mod socket;
 mod stderr;
 
-pub use private::{close, nobody_elses, private_folder, state_folder, unchanged_by_others};
+pub use private::{close, closed, nobody_elses, private_folder, state_folder, unchanged_by_others};
 pub use receive::Receiver;
 pub use send::Sender;
 pub use socket::{bind, keep_alive, receive_buffer_datagrams};

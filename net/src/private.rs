@@ -150,6 +150,21 @@ pub fn close(path: &Path) -> io::Result<Option<String>> {
     )))
 }
 
+/// The folder that the link `path` leads to is closed to all but its owner.
+///
+/// # Errors
+/// Others can use it: the words say what to do. It stays as it is: they may have to.
+pub fn closed(path: &Path) -> io::Result<()> {
+    let (there, shown) = (mode(path)?, path.display());
+    if there & OTHERS == 0 {
+        return Ok(());
+    }
+    Err(refused(format!(
+        "{shown} leads to a folder that others on this machine can use (mode {there:03o}): let it lead to one that only you \
+         can use (mode 700)"
+    )))
+}
+
 fn mode(path: &Path) -> io::Result<u32> {
     Ok(fs::metadata(path)?.permissions().mode() & 0o777)
 }

@@ -346,6 +346,7 @@ mod tests {
             OUTPUT MISSING: job 3, unit 7 to 9
             CONTENT DAMAGED: 0909090909090909090909090909090909090909090909090909090909090909
             CONTENT MISSING: 0909090909090909090909090909090909090909090909090909090909090909, of job 3
+            contents of a job come back when the same job file is submitted again; only then can `job retry` help
             outputs: 30 checked, 4 missing or damaged
             note: the last write was cut short
             note: a scheduler runs here; this is what was on the disk just now

@@ -338,7 +338,7 @@ events! {
         /// The node that said otherwise; none where the scheduler knew by itself.
         believed: Option<Name>,
     } => ("untrue result in job {}{}, unit {unit}: {}{}",
-        job.0, after(": node ", node), why.words(), after("; by the result of node ", believed))
+        job.0, after(": node ", node), why.words(), after("; believed is the result of node ", believed))
     /// A node whose results are not trusted computed a part of a job that had ended before that was known.
     Doubtful = "doubtful" {
         job: JobId,

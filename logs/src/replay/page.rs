@@ -12,6 +12,7 @@ use flate2::write::DeflateEncoder;
 use serde::Serialize;
 use serde_json::{Value, json};
 use starfarm_events::{JOB_COLOURS, NODE_COLOURS, Outcome, UNIT_COLOURS};
+use starfarm_protocol::foreign::is_hidden;
 
 use super::timeline::{Report, SERIES, Shown, coarsen, run_bytes};
 
@@ -119,5 +120,20 @@ fn meta(report: &Report, arrays: &BTreeMap<String, Place>) -> String {
     let text =
         serde_json::to_string(&Meta { report, pictures }).expect("keys are text, and numbers are finite");
     // What would end the script element, or open a comment in it, is written so that it does not.
-    text.replace("</", "<\\/").replace("<!--", "<\\u0021--")
+    shown(&text).replace("</", "<\\/").replace("<!--", "<\\u0021--")
+}
+
+/// JSON whose texts hide and reorder nothing on a page. What it escapes by itself no page obeys.
+fn shown(json: &str) -> String {
+    let mut clean = String::with_capacity(json.len());
+    for c in json.chars() {
+        if is_hidden(c) {
+            // Within a text, where a backslash is written twice.
+            clean.push('\\');
+            clean.extend(c.escape_default());
+        } else {
+            clean.push(c);
+        }
+    }
+    clean
 }

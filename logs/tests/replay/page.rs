@@ -88,7 +88,7 @@ fn log() -> Vec<Item> {
     vec![
         crate::farm::opened(1, 1, 0),
         snapshot(0, &["n-2", "n-10"]),
-        event(1, Event::NodeQuarantined { node: "n-2".into(), why: "</script><!-- \u{2028}".into() }),
+        event(1, Event::NodeQuarantined { node: "n-2".into(), why: "</script><!-- \u{2028}\u{202e}".into() }),
         event(2, Event::NodeIdle { node: "n-2".into(), reason: IdleReason::NoJob }),
         event(3, tasks("n-10", (0, 5), 2, at(1), at(3))),
         event(4, tasks("n-10", (5, 9), 1, at(2), at(3))),
@@ -112,7 +112,8 @@ fn the_page_reads_what_the_contract_says() {
     assert_eq!((&meta["from_us"], &meta["to_us"]), (&at(0).into(), &at(10).into()));
     assert_eq!((&meta["nodes"][0]["node"], &meta["nodes"][1]["node"]), (&"n-2".into(), &"n-10".into()));
     assert_eq!(meta["nodes"][0]["idle_us"]["no_job"], 8 * SECOND_US);
-    assert_eq!(meta["marks"][1]["text"], "node n-2 quarantined: </script><!-- \u{2028}");
+    assert_eq!(meta["marks"][1]["text"], "node n-2 quarantined: </script><!-- \\u{2028}\\u{202e}");
+    assert!(!page.contains(starfarm_protocol::foreign::is_hidden), "nothing turns round or hides");
     assert_eq!((&meta["palette"]["lost"], &meta["states"][2]), (&"#d55e00".into(), &"lost".into()));
     assert_eq!(meta["jobs"][0]["states"][0][1], "running");
     let bins = meta["bins"]["count"].as_u64().unwrap() as usize;

@@ -138,16 +138,6 @@ impl Farm {
         self.shirks(id, shirk, deeds, now_us);
     }
 
-    /// Node `id` does not compute what it gets.
-    pub(crate) fn shirks(&mut self, id: NodeId, shirk: Shirk, deeds: &mut Deeds, now_us: u64) {
-        let mut is_news = false;
-        self.nodes.alter(id, |health| is_news = health.shirks(shirk, now_us));
-        let node = self.nodes.at(id);
-        if let Some(why) = node.health().standing.why().filter(|_| is_news) {
-            deeds.event(Event::NodeQuarantined { node: node.name.clone(), why: why.to_string() });
-        }
-    }
-
     /// Attempts that a live node no longer lists, for longer than T_retry, go back to gq.
     fn expire(&mut self, id: NodeId, now_us: u64, deeds: &mut Deeds) {
         let is_over = |task_id: &TaskId| {

@@ -8,7 +8,7 @@ use starfarm_protocol::wire::{Outcome, ResultEntry};
 
 use crate::deed::Deeds;
 use crate::farm::Farm;
-use crate::health::Probe;
+use crate::health::{Probe, Shirk};
 use crate::job::Refusal;
 
 impl Farm {
@@ -68,5 +68,15 @@ impl Farm {
         deeds.event(Event::NodeRefused { node, job: entry.job, why });
         // What was kept for it may go to others.
         self.work_came();
+    }
+
+    /// Node `id` does not compute what it gets.
+    pub(crate) fn shirks(&mut self, id: NodeId, shirk: Shirk, deeds: &mut Deeds, now_us: u64) {
+        let mut is_news = false;
+        self.nodes.alter(id, |health| is_news = health.shirks(shirk, now_us));
+        let node = self.nodes.at(id);
+        if let Some(why) = node.health().standing.why().filter(|_| is_news) {
+            deeds.event(Event::NodeQuarantined { node: node.name.clone(), why: why.to_string() });
+        }
     }
 }

@@ -60,7 +60,7 @@ fn who_left_out_what_the_second_finds_is_not_trusted() {
             0: to a: ack results [(1, 1)]; offer job 1: 6=20+10
             0: hit in job 1: unit 1, target 1
             0: node a quarantined: it reported units as done without a hit that is among them
-            0: untrue result in job 1: node a, unit 1: it reported units as done without a hit that is among them; by the result of node b
+            0: untrue result in job 1: node a, unit 1: it reported units as done without a hit that is among them; believed is the result of node b
             0: to a: withdraw job 1 kill before 7
             0: to b: ack results [(2, 2)]; offer job 1: 7=10+10
             0: job 1 is running: done 10, out 20, waiting 10, resent tasks 2, hits [(0, 0), (1, 1), (20, 0), (21, 1)], checked 0, untrue at 1: a missed_hit, by b
@@ -388,7 +388,7 @@ fn who_is_forgotten_before_its_lie_comes_out_is_on_record_all_the_same() {
             0: b has 2 tasks
             0: hit in job 1: unit 0, target 0
             0: hit in job 1: unit 1, target 1
-            0: untrue result in job 1: node a, unit 0: it reported units as done without a hit that is among them; by the result of node b
+            0: untrue result in job 1: node a, unit 0: it reported units as done without a hit that is among them; believed is the result of node b
             0: job 1 is running: done 10, out 10, waiting 0, hits [(0, 0), (1, 1), (10, 0), (11, 1)], checked 0, untrue at 0: a missed_hit, by b
             0: job 1 finished
             0: job 1 is finished: done 20, out 0, waiting 0, hits [(0, 0), (1, 1), (10, 0), (11, 1)], checked 0, untrue at 0: a missed_hit, by b

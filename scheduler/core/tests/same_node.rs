@@ -26,7 +26,7 @@ fn a_forgotten_liar_that_comes_back_is_still_it() {
             10: conflict in job 1: node a's result for units [20, 30) differs from the one that was counted first
             10: hit in job 1: unit 20, target 1
             10: node b quarantined: it reported units as done without a hit that is among them
-            10: untrue result in job 1: node b, unit 20: it reported units as done without a hit that is among them; by the result of node a
+            10: untrue result in job 1: node b, unit 20: it reported units as done without a hit that is among them; believed is the result of node a
             10: a up, b quarantined (it reported units as done without a hit that is among them)
             10: job 1 is running: done 0, out 190, waiting 10, duplicate 10, hits [(20, 1)], conflict with a in [20, 30), checked 0, untrue at 20: b missed_hit, by a
         "#]],
@@ -41,7 +41,7 @@ fn one_that_was_found_out_before_it_comes_back_is_not_trusted_then() {
         expect![[r#"
             0: conflict in job 1: node a's result for units [20, 30) differs from the one that was counted first
             0: hit in job 1: unit 20, target 1
-            0: untrue result in job 1: node b, unit 20: it reported units as done without a hit that is among them; by the result of node a
+            0: untrue result in job 1: node b, unit 20: it reported units as done without a hit that is among them; believed is the result of node a
             0: node a is back
             0: to a: welcome epoch 2
             0: node a is back
@@ -63,7 +63,7 @@ fn another_machine_of_a_name_whose_key_was_revoked_is_not_it() {
         expect![[r#"
             0: conflict in job 1: node a's result for units [20, 30) differs from the one that was counted first
             0: hit in job 1: unit 20, target 1
-            0: untrue result in job 1: node b, unit 20: it reported units as done without a hit that is among them; by the result of node a
+            0: untrue result in job 1: node b, unit 20: it reported units as done without a hit that is among them; believed is the result of node a
             0: node a is back
             0: to a: welcome epoch 2
             0: node b joined: 1 slot, boot 0000000000000002
@@ -81,7 +81,7 @@ fn nor_where_the_key_was_revoked_after_it_was_forgotten() {
         expect![[r#"
             0: conflict in job 1: node a's result for units [20, 30) differs from the one that was counted first
             0: hit in job 1: unit 20, target 1
-            0: untrue result in job 1: node b, unit 20: it reported units as done without a hit that is among them; by the result of node a
+            0: untrue result in job 1: node b, unit 20: it reported units as done without a hit that is among them; believed is the result of node a
             0: node a is back
             0: to a: welcome epoch 2
             0: node b joined: 1 slot, boot 0000000000000002

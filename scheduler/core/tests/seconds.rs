@@ -23,7 +23,7 @@ fn who_left_out_what_a_third_names_is_not_trusted() {
             0: to c: welcome epoch 1
             0: hit in job 1: unit 1, target 1
             0: node a quarantined: it reported units as done without a hit that is among them
-            0: untrue result in job 1: node a, unit 1: it reported units as done without a hit that is among them; by the result of node c
+            0: untrue result in job 1: node a, unit 1: it reported units as done without a hit that is among them; believed is the result of node c
             0: to a: withdraw job 1 kill before 7
             0: to c: ack results [(1, 1)]; offer job 1: 7=20+10 8=10+10
             0: job 1 is running: done 0, out 40, waiting 0, resent tasks 2, hits [(0, 0), (1, 1), (20, 0), (21, 1)], checked 0, untrue at 1: a missed_hit, by c

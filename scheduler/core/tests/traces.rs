@@ -88,7 +88,7 @@ fn who_left_out_a_hit_is_found_after_a_crash_as_well() {
             0: hit in job 1: unit 20, target 1
             0: job 1 is running: done 10, out 40, waiting 150, duplicate 10, hits [(20, 1)], conflict with a in [20, 30)
             0: node b quarantined: it reported units as done without a hit that is among them
-            0: untrue result in job 1: node b, unit 20: it reported units as done without a hit that is among them; by the result of node a
+            0: untrue result in job 1: node b, unit 20: it reported units as done without a hit that is among them; believed is the result of node a
             0: node a is back
             0: to a: welcome epoch 2
             0: node b is back
@@ -111,7 +111,7 @@ fn who_named_its_hits_is_not_blamed_after_a_crash() {
             0: conflict in job 1: node a's result for units [40, 60) differs from the one that was counted first
             0: hit in job 1: unit 50, target 1
             0: node b quarantined: it reported units as done without a hit that is among them
-            0: untrue result in job 1: node b, unit 50: it reported units as done without a hit that is among them; by the result of node a
+            0: untrue result in job 1: node b, unit 50: it reported units as done without a hit that is among them; believed is the result of node a
             0: node a is back
             0: to a: welcome epoch 2
             0: node b is back
@@ -158,9 +158,9 @@ fn each_that_left_out_a_hit_is_found_by_one_result() {
             0: hit in job 1: unit 0, target 1
             0: hit in job 1: unit 20, target 1
             0: node a quarantined: it reported units as done without a hit that is among them
-            0: untrue result in job 1: node a, unit 0: it reported units as done without a hit that is among them; by the result of node c
+            0: untrue result in job 1: node a, unit 0: it reported units as done without a hit that is among them; believed is the result of node c
             0: node b quarantined: it reported units as done without a hit that is among them
-            0: untrue result in job 1: node b, unit 20: it reported units as done without a hit that is among them; by the result of node c
+            0: untrue result in job 1: node b, unit 20: it reported units as done without a hit that is among them; believed is the result of node c
             0: to a: withdraw job 1 kill before 9
             0: to b: withdraw job 1 kill before 9
             0: job 1 is running: done 0, out 20, waiting 180, duplicate 20, resent tasks 4, hits [(0, 1), (20, 1)], conflict with c in [0, 30), checked 0, untrue at 0: a missed_hit, by c, untrue at 20: b missed_hit, by c
@@ -183,13 +183,13 @@ fn who_left_out_a_hit_is_found_though_there_was_a_conflict_over_its_units() {
             0: conflict in job 1: node c's result for units [0, 30) differs from the one that was counted first
             0: hit in job 1: unit 0, target 1
             0: node a quarantined: it reported units as done without a hit that is among them
-            0: untrue result in job 1: node a, unit 0: it reported units as done without a hit that is among them; by the result of node c
+            0: untrue result in job 1: node a, unit 0: it reported units as done without a hit that is among them; believed is the result of node c
             0: to a: withdraw job 1 kill before 9
             0: a quarantined (it reported units as done without a hit that is among them), b up, c up
             0: conflict in job 1: node c's result for units [20, 30) differs from the one that was counted first
             0: hit in job 1: unit 20, target 1
             0: node b quarantined: it reported units as done without a hit that is among them
-            0: untrue result in job 1: node b, unit 20: it reported units as done without a hit that is among them; by the result of node c
+            0: untrue result in job 1: node b, unit 20: it reported units as done without a hit that is among them; believed is the result of node c
             0: to b: withdraw job 1 kill before 9
             0: a quarantined (it reported units as done without a hit that is among them), b quarantined (it reported units as done without a hit that is among them), c up
             0: job 1 is running: done 0, out 20, waiting 180, duplicate 30, resent tasks 4, hits [(0, 1), (20, 1)], conflict with c in [0, 30), conflict with c in [20, 30), checked 0, untrue at 0: a missed_hit, by c, untrue at 20: b missed_hit, by c

@@ -138,7 +138,7 @@ fn who_counted_units_without_a_hit_that_is_shown_later_is_to_blame_and_not_who_s
             0: conflict in job 1: node a's result for units [20, 30) differs from the one that was counted first
             0: hit in job 1: unit 20, target 1
             0: node b quarantined: it reported units as done without a hit that is among them
-            0: untrue result in job 1: node b, unit 20: it reported units as done without a hit that is among them; by the result of node a
+            0: untrue result in job 1: node b, unit 20: it reported units as done without a hit that is among them; believed is the result of node a
             0: to b: withdraw job 1 kill before 6
             0: a up, b quarantined (it reported units as done without a hit that is among them)
             0: job 1 is running: done 0, out 20, waiting 180, duplicate 10, resent tasks 2, hits [(20, 1)], conflict with a in [20, 30), checked 0, untrue at 20: b missed_hit, by a

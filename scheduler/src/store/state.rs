@@ -22,7 +22,7 @@ use std::sync::Mutex;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
-use starfarm_net::{close, nobody_elses, state_folder, unchanged_by_others};
+use starfarm_net::{close, closed, nobody_elses, state_folder, unchanged_by_others};
 use starfarm_protocol::ids::{Epoch, FarmId, PublicKey};
 use starfarm_protocol::join::JoinFile;
 use starfarm_protocol::seal::{JoinKey, KeyStore, Role, Secret, StaticKey};
@@ -223,15 +223,21 @@ pub(crate) fn random<const N: usize>() -> Result<[u8; N], SchedulerError> {
 fn close_all(dir: &Path) -> Result<Vec<String>, SchedulerError> {
     let mut notes = Vec::new();
     let fail = |e: std::io::Error| SchedulerError::State(e.to_string());
-    // Also where a link leads that a person made: what is put there is no less private.
-    for path in PRIVATE.map(|name| dir.join(name)) {
+    let there = PRIVATE.map(|name| dir.join(name));
+    // Before anything is closed: a start that is refused leaves all as it was.
+    for folder in there.iter().filter(|path| path.is_dir()) {
+        nobody_elses(folder, true).map_err(fail)?;
+        // A folder somewhere else may be there for others as well.
+        if folder.is_symlink() {
+            closed(folder).map_err(fail)?;
+        }
+    }
+    // Also where the link of a file leads that a person made: what is put there is no less private.
+    for path in there {
         let told = if_there(close(&path)).map_err(fail)?.flatten();
         notes.extend(told.filter(|_| path.is_file()));
         let named = |e| SchedulerError::State(format!("{}: {e}", path.display()));
         if_there(unchanged_by_others(&path)).map_err(named)?;
-        if path.is_dir() {
-            nobody_elses(&path, true).map_err(fail)?;
-        }
     }
     Ok(notes)
 }

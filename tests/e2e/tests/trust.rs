@@ -310,9 +310,12 @@ fn what_another_user_put_into_a_directory_beforehand_is_refused_by_its_name() {
     chown(&there, Some(0), None).unwrap();
     std::fs::rename(state.join("scheduler.key"), &key).unwrap();
     symlink(&key, state.join("scheduler.key")).unwrap();
-    [(&there, 0o777), (&key, 0o666)].into_iter().for_each(|(path, mode)| chmod(path, mode));
-    farm.restart_scheduler();
+    [(&there, 0o755), (&key, 0o666)].into_iter().for_each(|(path, mode)| chmod(path, mode));
     let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().mode() & 0o777;
+    refused_scheduler(&farm).exits(6).says(&["journal leads to a folder that others", "(mode 755)"]);
+    assert_eq!((mode(&there), mode(&key)), (0o755, 0o666), "who is refused has changed nothing");
+    chmod(&there, 0o700);
+    farm.restart_scheduler();
     assert_eq!((mode(&there), mode(&key)), (0o700, 0o600));
     farm.kill_scheduler();
     std::fs::rename(&key, state.join("scheduler.key")).unwrap();
