@@ -1,6 +1,7 @@
 //! Trims: a task that lasts far longer than it should, while others idle and nothing else waits for them, gives back what
 //! its node has not begun. A node that tells of a speed which it does not have, or has no more, keeps no job's end to
-//! itself, nor does one that asks for work and computes none. Copies are another means to that (`copies`), for jobs that allow them: what has a copy is not trimmed.
+//! itself, nor does one that asks for work and computes none. Copies are another means to that (`copies`), for jobs that
+//! allow them: what has a copy is not trimmed.
 
 use starfarm_protocol::ids::{JobId, NodeId};
 use starfarm_protocol::interval::Interval;
