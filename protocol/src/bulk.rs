@@ -21,7 +21,7 @@
 //! the chunk that a bad memory or disk has changed, the hash vouches for the whole.
 //!
 //! Both halves live here, what they decide and not what they do it with: no sockets, no files, no clock. `message` has
-//! the bytes, `incoming` a content on its way in, `client` the worker's half and `health` whether TCP gets through for
+//! the bytes, `incoming` a content on its way into memory, `client` the worker's half and `health` whether TCP gets through for
 //! it, `server` the scheduler's half.
 
 mod client;
@@ -32,7 +32,7 @@ mod server;
 
 pub use client::{Client, Deed, PATIENCE_US, Work};
 pub use health::Health;
-pub use incoming::{BrokenOff, Incoming, chunks};
+pub use incoming::{Incoming, chunks};
 pub use message::{Chunk, Reply, Request};
 pub use server::{Next, Server, Shelf};
 

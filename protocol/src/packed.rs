@@ -52,7 +52,12 @@ pub struct Entry {
 impl Entry {
     /// An entry for `body` at the offset `at`.
     pub fn new(at: u64, label: Label, body: &[u8]) -> Self {
-        Self { at, length: body.len() as u64, label, body_crc: crc32c::crc32c(body), gone: false }
+        Self::with_crc(at, label, body.len() as u64, crc32c::crc32c(body))
+    }
+
+    /// The same for a body of `length` bytes, which has this CRC32C.
+    pub fn with_crc(at: u64, label: Label, length: u64, body_crc: u32) -> Self {
+        Self { at, length, label, body_crc, gone: false }
     }
 
     /// Offset of its body.

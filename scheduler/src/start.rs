@@ -177,6 +177,7 @@ pub fn start(options: Options) -> Result<Handle, SchedulerError> {
         blobs,
         evidence,
         unnamed: Mutex::default(),
+        transfers: Mutex::default(),
         low_water,
         options,
     });
@@ -267,7 +268,6 @@ fn wire(
         revocations: tokio::sync::Notify::new(),
         bells: Arc::clone(&bells),
         addresses,
-        broken_off: Mutex::default(),
         door: Mutex::default(),
         places: Places::new(),
         bulk: Mutex::default(),

@@ -12,6 +12,7 @@ mod packed;
 pub(crate) mod state;
 #[cfg(test)]
 pub(crate) mod testing;
+pub(crate) mod transfers;
 pub(crate) mod unnamed;
 
 pub(crate) use keeper::Trouble;

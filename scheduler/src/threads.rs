@@ -32,6 +32,7 @@ use crate::store::disk::LowWater;
 use crate::store::journal::Lister;
 use crate::store::outputs::OutputStore;
 use crate::store::state::StateDir;
+use crate::store::transfers::Transfers;
 use crate::store::unnamed::Unnamed;
 
 /// Batches that a channel between threads holds.
@@ -94,6 +95,7 @@ pub(crate) struct House {
     pub(crate) blobs: Arc<Mutex<Blobs>>,
     pub(crate) evidence: Arc<OnDisk>,
     pub(crate) unnamed: Mutex<Unnamed>,
+    pub(crate) transfers: Mutex<Transfers>,
     pub(crate) low_water: LowWater,
     pub(crate) options: Options,
 }

@@ -1,12 +1,7 @@
-//! A content that comes in chunk by chunk, and what came of those whose stream broke.
-
-use std::collections::HashMap;
+//! A content that comes into memory chunk by chunk.
 
 use super::{BulkError, CHUNK_BYTES, Chunk};
 use crate::ids::ContentHash;
-
-/// Bytes of transfers that broke off that are kept at most; beyond them all are dropped, and sent from their start.
-const BROKEN_OFF_BYTES_MAX: u64 = 64 << 20;
 
 /// The chunks of `content` from `offset` on, for either direction.
 pub fn chunks(content: &[u8], offset: u64) -> impl Iterator<Item = Chunk<'_>> {
@@ -57,30 +52,6 @@ impl Incoming {
     /// [`BulkError::Hash`]: what came is not what was asked for; start anew.
     pub fn finish(self) -> Result<Vec<u8>, BulkError> {
         if ContentHash::of(&self.bytes) == self.hash { Ok(self.bytes) } else { Err(BulkError::Hash) }
-    }
-}
-
-/// What came of transfers whose streams broke, so that they can go on. Whoever goes on with one takes it out: two
-/// workers may well send equal contents at one time, and a transfer belongs to one stream alone.
-#[derive(Default, Debug)]
-pub struct BrokenOff(HashMap<ContentHash, Incoming>);
-
-impl BrokenOff {
-    /// Keeps what came, unless more of the same is here.
-    pub fn keep(&mut self, incoming: Incoming) {
-        if self.0.values().map(Incoming::offset).sum::<u64>() + incoming.offset() > BROKEN_OFF_BYTES_MAX {
-            self.0.clear();
-        }
-        let before = self.0.get(&incoming.hash).map_or(0, Incoming::offset);
-        if incoming.offset() > before {
-            self.0.insert(incoming.hash, incoming);
-        }
-    }
-
-    /// Where a put of `total` bytes goes on.
-    pub fn take(&mut self, hash: ContentHash, total: u64) -> Incoming {
-        let kept = self.0.remove(&hash).filter(|incoming| incoming.offset() < total);
-        kept.unwrap_or_else(|| Incoming::new(hash))
     }
 }
 

@@ -3,11 +3,14 @@
 
 use std::io;
 
-use super::{BrokenOff, BulkError, CHUNK_BYTES, Chunk, Incoming, Reply, Request};
+use super::{BulkError, CHUNK_BYTES, Chunk, Reply, Request};
 use crate::ids::ContentHash;
 
 /// Where contents are kept. All streams share it.
 pub trait Shelf {
+    /// A content on its way in, of one stream. It is dropped where it is of no use.
+    type Transfer;
+
     /// Bytes of a content; `None` where it is not here.
     ///
     /// # Errors
@@ -20,20 +23,30 @@ pub trait Shelf {
     /// The disk's.
     fn read(&self, hash: &ContentHash, offset: u64, max: usize) -> io::Result<Vec<u8>>;
 
-    /// Keeps a content, once.
+    /// Begins to take a content of `total` bytes, or goes on with one that broke off: with how many bytes are here,
+    /// which are fewer than all.
     ///
     /// # Errors
-    /// The disk's; [`io::ErrorKind::StorageFull`] where there is no room now.
-    fn put(&self, content: &[u8]) -> io::Result<()>;
+    /// The disk's; [`io::ErrorKind::StorageFull`] where there is no room for it now, in words for a person.
+    fn begin(&self, hash: ContentHash, total: u64) -> io::Result<(Self::Transfer, u64)>;
 
-    /// Why there is no room for a content of `total` bytes now, if there is none; for a person.
-    fn lack(&self, total: u64) -> Option<String>;
+    /// Takes the next bytes.
+    ///
+    /// # Errors
+    /// As of [`Shelf::begin`].
+    fn take(&self, transfer: &mut Self::Transfer, bytes: &[u8]) -> io::Result<()>;
+
+    /// Keeps a content that is whole, once; false where it does not have its hash, and nothing is kept.
+    ///
+    /// # Errors
+    /// As of [`Shelf::begin`].
+    fn keep(&self, transfer: Self::Transfer) -> io::Result<bool>;
+
+    /// The stream of this one broke.
+    fn break_off(&self, transfer: Self::Transfer);
 
     /// Why a content cannot be had, for a person.
     fn lament(&self, hash: &ContentHash) -> String;
-
-    /// Does something to what came by streams that broke.
-    fn broken_off<R>(&self, change: impl FnOnce(&mut BrokenOff) -> R) -> R;
 }
 
 /// What is to be done next.
@@ -49,8 +62,10 @@ pub enum Next {
 
 /// A content that is on its way in.
 #[derive(Debug)]
-struct Putting {
-    incoming: Incoming,
+struct Putting<T> {
+    /// Why it is not kept, where that became plain on the way: the worker hears it after its last chunk.
+    transfer: Result<T, Reply<'static>>,
+    offset: u64,
     total: u64,
     /// Another stream brought the start of it.
     resumed: bool,
@@ -68,7 +83,7 @@ struct Getting {
 #[derive(Debug)]
 pub struct Server<S: Shelf> {
     shelf: S,
-    putting: Option<Putting>,
+    putting: Option<Putting<S::Transfer>>,
     getting: Option<Getting>,
     reply: Option<Reply<'static>>,
     over: bool,
@@ -136,47 +151,46 @@ impl<S: Shelf> Server<S> {
             Ok(None) => {}
             Err(e) => return Reply::Refused(format!("the scheduler cannot read what it has: {e}")),
         }
-        // The worker waits with it, and goes on when there is room.
-        if let Some(lack) = self.shelf.lack(total) {
-            return Reply::NoRoom(lack);
-        }
-        if total == 0 {
+        match self.shelf.begin(hash, total) {
             // No chunk follows that would say that it is whole.
-            return match Incoming::new(hash).finish() {
-                Ok(empty) => self.keep(&empty, Reply::Have { bytes: 0 }),
-                Err(e) => Reply::Refused(e.to_string()),
-            };
+            Ok((empty, _)) if total == 0 => match self.shelf.keep(empty) {
+                Ok(true) => Reply::Have { bytes: 0 },
+                Ok(false) => Reply::Refused(BulkError::Hash.to_string()),
+                Err(e) => failed(&e),
+            },
+            Ok((transfer, offset)) => {
+                self.putting = Some(Putting { transfer: Ok(transfer), offset, total, resumed: offset > 0 });
+                Reply::Have { bytes: offset }
+            }
+            Err(e) => failed(&e),
         }
-        let incoming = self.shelf.broken_off(|broken_off| broken_off.take(hash, total));
-        let bytes = incoming.offset();
-        self.putting = Some(Putting { incoming, total, resumed: bytes > 0 });
-        Reply::Have { bytes }
     }
 
-    /// Takes a chunk; a reply where the content is whole.
+    /// Takes a chunk; a reply where the content is whole. What cannot be kept is let by: a reply amid the chunks would be
+    /// taken for an answer to something else.
     fn take(&mut self, chunk: &Chunk<'_>) -> Option<Reply<'static>> {
-        let Some(mut putting) = self.putting.take() else { return self.hang_up() };
-        if putting.incoming.take(chunk, putting.total).is_err() {
+        let Some(putting) = &mut self.putting else { return self.hang_up() };
+        let end = chunk.offset.saturating_add(chunk.bytes.len() as u64);
+        if chunk.offset != putting.offset || end > putting.total {
             return self.hang_up();
         }
-        if putting.incoming.offset() < putting.total {
-            self.putting = Some(putting);
+        putting.offset = end;
+        if let Ok(transfer) = &mut putting.transfer
+            && let Err(e) = self.shelf.take(transfer, chunk.bytes)
+        {
+            putting.transfer = Err(failed(&e));
+        }
+        if putting.offset < putting.total {
             return None;
         }
-        let bytes = match putting.incoming.finish() {
-            Ok(bytes) => bytes,
+        let Putting { transfer, resumed, .. } = self.putting.take()?;
+        match transfer.map(|transfer| self.shelf.keep(transfer)) {
+            Ok(Ok(true)) => Some(Reply::Stored),
             // It is sent again, all of it.
-            Err(_) if putting.resumed => return self.hang_up(),
-            Err(e) => return Some(Reply::Refused(e.to_string())),
-        };
-        Some(self.keep(&bytes, Reply::Stored))
-    }
-
-    fn keep(&self, content: &[u8], kept: Reply<'static>) -> Reply<'static> {
-        match self.shelf.put(content) {
-            Ok(()) => kept,
-            Err(e) if e.kind() == io::ErrorKind::StorageFull => Reply::NoRoom(e.to_string()),
-            Err(e) => Reply::Refused(format!("the scheduler cannot keep it: {e}")),
+            Ok(Ok(false)) if resumed => self.hang_up(),
+            Ok(Ok(false)) => Some(Reply::Refused(BulkError::Hash.to_string())),
+            Ok(Err(e)) => Some(failed(&e)),
+            Err(reply) => Some(reply),
         }
     }
 
@@ -188,28 +202,46 @@ impl<S: Shelf> Server<S> {
 
 impl<S: Shelf> Drop for Server<S> {
     fn drop(&mut self) {
-        if let Some(Putting { incoming, .. }) = self.putting.take() {
-            self.shelf.broken_off(|broken_off| broken_off.keep(incoming));
+        if let Some(Putting { transfer: Ok(transfer), .. }) = self.putting.take() {
+            self.shelf.break_off(transfer);
         }
+    }
+}
+
+/// Where there is no room the worker waits with it, and tries again.
+fn failed(error: &io::Error) -> Reply<'static> {
+    match error.kind() {
+        io::ErrorKind::StorageFull => Reply::NoRoom(error.to_string()),
+        _ => Reply::Refused(format!("the scheduler cannot keep it: {error}")),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::cell::RefCell;
+    use std::cell::{Cell, RefCell};
     use std::collections::HashMap;
 
-    use super::super::chunks;
+    use super::super::{Incoming, chunks};
     use super::*;
 
     #[derive(Default)]
     struct Memory {
         kept: RefCell<HashMap<ContentHash, Vec<u8>>>,
-        broken_off: RefCell<BrokenOff>,
+        broken_off: RefCell<HashMap<ContentHash, Incoming>>,
         full: RefCell<Option<String>>,
+        damaged: Cell<bool>,
+    }
+
+    impl Memory {
+        fn has_room(&self) -> io::Result<()> {
+            let full = self.full.borrow().clone();
+            full.map_or(Ok(()), |full| Err(io::Error::new(io::ErrorKind::StorageFull, full)))
+        }
     }
 
     impl Shelf for &Memory {
+        type Transfer = Incoming;
+
         fn len(&self, hash: &ContentHash) -> io::Result<Option<u64>> {
             Ok(self.kept.borrow().get(hash).map(|content| content.len() as u64))
         }
@@ -220,21 +252,33 @@ mod tests {
             Ok(content.iter().skip(offset as usize).take(max).copied().collect())
         }
 
-        fn put(&self, content: &[u8]) -> io::Result<()> {
-            self.kept.borrow_mut().insert(ContentHash::of(content), content.to_vec());
-            Ok(())
+        fn begin(&self, hash: ContentHash, _: u64) -> io::Result<(Incoming, u64)> {
+            self.has_room()?;
+            let broken_off = self.broken_off.borrow_mut().remove(&hash);
+            let incoming = broken_off.unwrap_or_else(|| Incoming::new(hash));
+            let offset = incoming.offset();
+            Ok((incoming, offset))
         }
 
-        fn lack(&self, _: u64) -> Option<String> {
-            self.full.borrow().clone()
+        fn take(&self, incoming: &mut Incoming, bytes: &[u8]) -> io::Result<()> {
+            self.has_room()?;
+            if self.damaged.get() {
+                return Err(io::Error::other("Input/output error"));
+            }
+            incoming.take(&Chunk { offset: incoming.offset(), bytes }, u64::MAX).map_err(io::Error::other)
+        }
+
+        fn keep(&self, incoming: Incoming) -> io::Result<bool> {
+            let content = incoming.finish().ok();
+            Ok(content.map(|it| self.kept.borrow_mut().insert(ContentHash::of(&it), it)).is_some())
+        }
+
+        fn break_off(&self, incoming: Incoming) {
+            self.broken_off.borrow_mut().insert(incoming.hash(), incoming);
         }
 
         fn lament(&self, _: &ContentHash) -> String {
             "gone".into()
-        }
-
-        fn broken_off<R>(&self, change: impl FnOnce(&mut BrokenOff) -> R) -> R {
-            change(&mut self.broken_off.borrow_mut())
         }
     }
 
@@ -293,6 +337,32 @@ mod tests {
         assert_eq!(replies.last(), Some(say(Reply::Stored)));
     }
 
+    /// The worker hears of it after its last chunk, where it listens.
+    #[test]
+    fn a_disk_that_fills_up_or_fails_amid_a_transfer_is_told_of_at_its_end() {
+        let (content, hash, total) = content();
+        let no_room = Reply::NoRoom("full".into());
+        let refused = Reply::Refused("the scheduler cannot keep it: Input/output error".into());
+        for (is_full, expected) in [(true, no_room), (false, refused)] {
+            let memory = Memory::default();
+            let mut node = Server::new(&memory);
+            ask(&mut node, Request::Put { hash, total });
+            let mut replies = Vec::new();
+            for chunk in chunks(&content, 0) {
+                replies.push(ask(&mut node, Request::Chunk(chunk)));
+                match is_full {
+                    true => *memory.full.borrow_mut() = Some("full".into()),
+                    false => memory.damaged.set(true),
+                }
+            }
+            assert_eq!(replies.pop(), Some(say(expected)));
+            assert!(replies.iter().all(|reply| *reply == Next::Listen), "{replies:?}");
+            // What came is given up: its room is needed. The stream goes on.
+            *memory.full.borrow_mut() = None;
+            assert_eq!(ask(&mut node, Request::Put { hash, total }), say(Reply::Have { bytes: 0 }));
+        }
+    }
+
     #[test]
     fn a_chunk_that_continues_nothing_breaks_the_stream_and_gets_no_answer() {
         let memory = Memory::default();
@@ -339,7 +409,7 @@ mod tests {
         let (content, hash, total) = content();
         let mut node = Server::new(&memory);
         assert_eq!(ask(&mut node, Request::Get { hash, offset: 0 }), say(Reply::Refused("gone".into())));
-        (&memory).put(&content).unwrap();
+        memory.kept.borrow_mut().insert(hash, content.clone());
         assert_eq!(ask(&mut node, Request::Get { hash, offset: 9 }), say(Reply::Found { total }));
         for chunk in chunks(&content, 9) {
             assert_eq!(node.step(), say(Reply::Chunk(chunk)));

@@ -118,9 +118,18 @@ impl Farm {
         self.jobs.queued().filter(|job| job.facts.work.programs).map(|job| job.facts.spec)
     }
 
-    /// Slots of the node of that name.
-    pub fn slots_of(&self, name: &str) -> Option<u16> {
-        self.nodes.iter().find(|(_, node)| &*node.name == name).map(|(_, node)| node.slots())
+    /// Units of programs that the node of that name may be running: those that it holds, as many as its slots at most.
+    pub fn programs_of(&self, name: &str) -> u64 {
+        let Some((id, node)) = self.nodes.iter().find(|(_, node)| &*node.name == name) else { return 0 };
+        let (slots, mut units) = (u128::from(node.slots()), 0);
+        for task in self.queues.tasks_at(id) {
+            let programs = self.jobs.get(task.job).is_some_and(|job| job.facts.work.programs);
+            units += if programs { task.at.units() } else { 0 };
+            if units >= slots {
+                return u64::from(node.slots());
+            }
+        }
+        units as u64
     }
 
     /// The name of a node; none for one that was forgotten long ago.

@@ -17,6 +17,7 @@ use starfarm_protocol::packed::{Entry, Found};
 
 use crate::store::disk::sync_folder;
 use crate::store::packed::PackedFile;
+use crate::store::transfers::Incoming;
 
 /// What brings a content of a job file back: it comes again under the same hash.
 pub(crate) const AGAIN: &str = "submit the same job file again, which puts it back";
@@ -95,6 +96,22 @@ impl Blobs {
             self.index.insert(hash, Content { entry, state: State::Whole, asked: Instant::now() });
         }
         Ok(hash)
+    }
+
+    /// As [`Blobs::put`], for a content that came in piece by piece and is whole; whether it was not there before. `None`:
+    /// it does not have its hash, and nothing is kept.
+    pub(crate) fn put_incoming(&mut self, incoming: &Incoming) -> io::Result<Option<bool>> {
+        if !incoming.is_right() {
+            return Ok(None);
+        }
+        let hash = incoming.hash;
+        if self.whole(&hash)?.is_some() {
+            return Ok(Some(false));
+        }
+        self.dirty = true;
+        let entry = self.file.append_incoming(incoming)?;
+        self.index.insert(hash, Content { entry, state: State::Whole, asked: Instant::now() });
+        Ok(Some(true))
     }
 
     /// The file, where it needs a sync: for the one thread that does so without holding up readers. What was
@@ -283,6 +300,30 @@ mod tests {
             assert!(blobs.read(&unknown, 0, 1).unwrap().is_none());
             assert_eq!((blobs.len(&two).unwrap(), blobs.len(&unknown).unwrap()), (Some(6), None));
             assert!(blobs.lament(&unknown).ends_with(AGAIN), "{}", blobs.lament(&unknown));
+        }
+        fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn a_content_that_came_in_pieces_is_kept_once_and_only_with_its_hash() {
+        let path = scratch("incoming");
+        let mut blobs = open(&path);
+        let content: Vec<u8> = (0..3_000_000_u32).map(|i| (i / 7) as u8).collect();
+        let hash = ContentHash::of(&content);
+        let incoming = |bytes: &[u8]| {
+            let mut incoming = Incoming::new(hash, bytes.len() as u64, &std::env::temp_dir()).unwrap();
+            bytes.chunks(50_000).for_each(|piece| incoming.take(piece).unwrap());
+            incoming
+        };
+        assert_eq!(blobs.put_incoming(&incoming(&content[1..])).unwrap(), None);
+        assert!(blobs.unsynced().is_none() && blobs.file.end() == 0);
+        assert_eq!(blobs.put_incoming(&incoming(&content)).unwrap(), Some(true));
+        assert!(blobs.unsynced().is_some());
+        assert_eq!(blobs.put_incoming(&incoming(&content)).unwrap(), Some(false));
+        for mut blobs in [blobs, open(&path)] {
+            assert_eq!(blobs.read(&hash, 0, usize::MAX).unwrap().unwrap(), content);
+            let entry = blobs.index[&hash].entry;
+            assert!(blobs.file.body(&entry).unwrap().is_some(), "its CRC is right");
         }
         fs::remove_file(path).unwrap();
     }

@@ -5,7 +5,9 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use rustix::fs::{Mode, OFlags};
 use starfarm_protocol::random::SplitMix64;
 
 use crate::descriptors::wait_for;
@@ -128,6 +130,21 @@ pub(crate) fn create(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     let options = options.create(true).truncate(true).read(true).write(true).mode(0o600);
     wait_for(|| options.open(path))
+}
+
+/// A file in `folder` that is gone when it is closed. It does not wait for a descriptor.
+pub(crate) fn unnamed(folder: &Path) -> io::Result<File> {
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    if let Ok(file) = rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR) {
+        return Ok(File::from(file));
+    }
+    // Some file systems do not know such files.
+    static MADE: AtomicU64 = AtomicU64::new(0);
+    let path = folder.join(format!("unnamed-{}", MADE.fetch_add(1, Ordering::Relaxed)));
+    let file =
+        OpenOptions::new().create(true).truncate(true).read(true).write(true).mode(0o600).open(&path)?;
+    fs::remove_file(path)?;
+    Ok(file)
 }
 
 /// Replaces a file as a whole, readable by its owner only, durably.

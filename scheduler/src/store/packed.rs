@@ -12,6 +12,10 @@ use starfarm_protocol::packed::{Entry, GONE, GONE_AT, Label, Scan};
 
 use crate::descriptors::wait_for;
 use crate::store::disk::{damaged_name, if_there};
+use crate::store::transfers::Incoming;
+
+/// Bytes that are moved at once.
+const PIECE_BYTES: usize = 256 << 10;
 
 /// A clone is the file as it was then: what is appended later is not in it.
 #[derive(Clone, Debug)]
@@ -65,9 +69,29 @@ impl PackedFile {
     /// Writes an entry behind the last one. It is durable after the file is synced.
     pub(crate) fn append(&mut self, label: Label, body: &[u8]) -> io::Result<Entry> {
         let entry = Entry::new(self.end, label, body);
+        self.write(entry, |file| file.write_all_at(body, entry.body()))
+    }
+
+    /// As [`PackedFile::append`]: a content that came in piece by piece is moved in pieces.
+    pub(crate) fn append_incoming(&mut self, incoming: &Incoming) -> io::Result<Entry> {
+        let entry = Entry::with_crc(self.end, incoming.hash.0, incoming.offset, incoming.crc);
+        self.write(entry, |file| {
+            let (mut piece, mut at, mut crc) = (vec![0; PIECE_BYTES], 0, 0);
+            while at < entry.length {
+                let count = (entry.length - at).min(PIECE_BYTES as u64) as usize;
+                incoming.read(&mut piece[..count], at)?;
+                crc = crc32c::crc32c_append(crc, &piece[..count]);
+                file.write_all_at(&piece[..count], entry.body() + at)?;
+                at += count as u64;
+            }
+            let is_right = crc == incoming.crc;
+            if is_right { Ok(()) } else { Err(io::Error::other("the disk has changed what was written")) }
+        })
+    }
+
+    fn write(&mut self, entry: Entry, write_body: impl FnOnce(&File) -> io::Result<()>) -> io::Result<Entry> {
         let file = &self.file;
-        let written =
-            file.write_all_at(&entry.header(), entry.at).and_then(|()| file.write_all_at(body, entry.body()));
+        let written = file.write_all_at(&entry.header(), entry.at).and_then(|()| write_body(file));
         match written {
             Ok(()) => self.end = entry.end(),
             // A part of it behind the end would be damage to a later scan.

@@ -215,8 +215,10 @@ impl JournalThread {
     /// Contents that no result has named for long give their room back.
     fn remove_unnamed(&self) {
         let mut unnamed = self.house.unnamed.lock().expect("a panic under the lock ends the process");
-        let old: HashSet<_> = unnamed.take_old(Instant::now()).into_iter().collect();
+        let now = Instant::now();
+        let old: HashSet<_> = unnamed.take_old(now).into_iter().collect();
         drop(unnamed);
+        self.house.transfers.lock().expect("a panic under the lock ends the process").drop_old(now);
         if !old.is_empty() {
             let mut blobs = self.house.blobs.lock().expect("a panic under the lock ends the process");
             let removed = blobs.retain(|hash, idle| idle < UNNAMED_KEPT || !old.contains(hash));

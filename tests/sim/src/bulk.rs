@@ -10,8 +10,7 @@ mod tally;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use starfarm_protocol::bulk::{
-    BrokenOff, CHUNK_BYTES, Client, Deed, Health, IDLE_US, Incoming, Next, PATIENCE_US, Reply, Request,
-    Server, Work,
+    CHUNK_BYTES, Client, Deed, Health, IDLE_US, Incoming, Next, PATIENCE_US, Reply, Request, Server, Work,
 };
 use starfarm_protocol::ids::ContentHash;
 
@@ -237,7 +236,7 @@ impl Bulk {
                     stream.reset(now_us);
                 }
                 // The heir has the disk and nothing else.
-                self.memory.0.borrow_mut().broken_off = BrokenOff::default();
+                self.memory.0.borrow_mut().broken_off.clear();
             }
             1 => self.full_us = now_us + lasts_us,
             2 => {

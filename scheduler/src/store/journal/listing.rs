@@ -3,12 +3,11 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use starfarm_protocol::ids::{ContentHash, FarmId, JobId};
@@ -16,6 +15,7 @@ use starfarm_protocol::journal::Record;
 
 use super::{Retirer, Segments, open};
 use crate::error::SchedulerError;
+use crate::store::disk::unnamed;
 
 /// A unit and a target.
 type Hit = (u128, u32);
@@ -219,14 +219,4 @@ fn read(file: &File, from: u64, hits: u64) -> io::Result<Vec<Hit>> {
         (u128::from_le_bytes(unit), u32::from_le_bytes(target))
     };
     Ok(bytes.chunks_exact(HIT_BYTES).map(hit).collect())
-}
-
-/// A file that is gone when it is closed.
-fn unnamed(dir: &Path) -> io::Result<File> {
-    static MADE: AtomicU64 = AtomicU64::new(0);
-    let path = dir.join(format!("listing-{}", MADE.fetch_add(1, Ordering::Relaxed)));
-    let file =
-        OpenOptions::new().create(true).truncate(true).read(true).write(true).mode(0o600).open(&path)?;
-    fs::remove_file(path)?;
-    Ok(file)
 }

@@ -6,7 +6,7 @@ use std::io;
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use starfarm_protocol::bulk::{BrokenOff, IDLE_US, Next, Request, Server, Shelf};
+use starfarm_protocol::bulk::{IDLE_US, Next, Request, Server, Shelf};
 use starfarm_protocol::ids::{ContentHash, PublicKey};
 use starfarm_protocol::seal::Peer;
 use starfarm_protocol::spec::{JobSpec, Work};
@@ -14,7 +14,9 @@ use tokio::time::timeout;
 
 use super::channel::Channel;
 use super::desk::Desk;
+use crate::descriptors::are_scarce;
 use crate::store::blobs::Blobs;
+use crate::store::transfers::{Incoming, Transfers};
 use crate::store::unnamed::Unnamed;
 
 /// A worker that neither asks nor takes anything for this long is hung up on.
@@ -23,8 +25,8 @@ const IDLE: Duration = Duration::from_micros(IDLE_US);
 const CONNECTIONS_MAX: u32 = 4;
 /// Bytes that a node may put and no result has named yet: so many ...
 const UNNAMED_BYTES: u64 = 64 << 20;
-/// ... and so many times the longest output that any job keeps, for each slot: a result names what its unit wrote, two
-/// streams, and its slot goes on with the next.
+/// ... and so many times the longest output that any job keeps, for each unit of a program that it may be running, or one
+/// where it holds none, whose result is late: a result names what its unit wrote, two streams, and the next one begins.
 const UNNAMED_OUTPUTS: u64 = 4;
 /// How long it is believed what the farm said of its jobs.
 const ASK_PERIOD: Duration = Duration::from_secs(1);
@@ -34,7 +36,8 @@ const ASK_PERIOD: Duration = Duration::from_secs(1);
 struct Allowed {
     /// The longest output that an unfinished job keeps; none where no unfinished job runs programs.
     longest: Option<u64>,
-    slots: u64,
+    /// Units of programs that the node may be running.
+    running: u64,
 }
 
 /// How the contents look to one node.
@@ -53,13 +56,20 @@ impl NodeShelf<'_> {
         self.allowed.lock().expect("a panic under the lock ends the process")
     }
 
+    fn has_room(&self) -> io::Result<()> {
+        let Some(lack) = self.desk.house.low_water.lack() else { return Ok(()) };
+        transfers(self.desk).drop_broken_off();
+        Err(no_room(lack))
+    }
+
     fn unnamed(&self) -> MutexGuard<'_, Unnamed> {
         self.desk.house.unnamed.lock().expect("a panic under the lock ends the process")
     }
 }
 
 impl Allowed {
-    /// Why `total` more bytes are not taken from a node that has put so many that no result names; `None`: they are.
+    /// Why `total` more bytes are not taken from a node that has put, or is putting, so many that no result names; `None`:
+    /// they are.
     fn refusal(self, unnamed: u64, total: u64) -> Option<String> {
         let Some(longest) = self.longest else {
             return Some("no unfinished job here runs programs, so nobody would want it".into());
@@ -67,13 +77,37 @@ impl Allowed {
         if total > longest {
             return Some(format!("no job here keeps an output of {total} bytes: {longest} at most"));
         }
-        let most = longest.saturating_mul(UNNAMED_OUTPUTS * self.slots).saturating_add(UNNAMED_BYTES);
+        let most =
+            longest.saturating_mul(UNNAMED_OUTPUTS * self.running.max(1)).saturating_add(UNNAMED_BYTES);
         (unnamed.saturating_add(total) > most)
             .then(|| format!("{unnamed} bytes of this node are here already that no result has named"))
     }
 }
 
-impl Shelf for &NodeShelf<'_> {
+/// A content that a node is putting: its bytes are counted as long as the value lives.
+struct Announced<'a> {
+    desk: &'a Desk,
+    key: PublicKey,
+    total: u64,
+}
+
+impl Drop for Announced<'_> {
+    fn drop(&mut self) {
+        transfers(self.desk).end(self.key, self.total);
+    }
+}
+
+fn transfers(desk: &Desk) -> MutexGuard<'_, Transfers> {
+    desk.house.transfers.lock().expect("a panic under the lock ends the process")
+}
+
+fn no_room(why: impl Into<String>) -> io::Error {
+    io::Error::new(io::ErrorKind::StorageFull, why.into())
+}
+
+impl<'a> Shelf for &NodeShelf<'a> {
+    type Transfer = (Incoming, Announced<'a>);
+
     fn len(&self, hash: &ContentHash) -> io::Result<Option<u64>> {
         self.blobs().len(hash)
     }
@@ -82,42 +116,56 @@ impl Shelf for &NodeShelf<'_> {
         Ok(self.blobs().read(hash, offset, max)?.unwrap_or_default())
     }
 
-    fn put(&self, content: &[u8]) -> io::Result<()> {
-        // The disk may have filled up since it was asked for.
-        if let Some(lack) = self.desk.house.low_water.lack() {
-            return Err(io::Error::new(io::ErrorKind::StorageFull, lack));
-        }
-        let (is_new, hash) = {
-            let mut blobs = self.blobs();
-            let is_new = blobs.len(&ContentHash::of(content))?.is_none();
-            (is_new, blobs.put(content)?)
+    fn begin(&self, hash: ContentHash, total: u64) -> io::Result<(Self::Transfer, u64)> {
+        self.has_room()?;
+        let (unnamed, allowed) = (self.unnamed().of(&self.key), *self.allowed());
+        let before = {
+            let mut transfers = transfers(self.desk);
+            if let Some(why) = allowed.refusal(unnamed + transfers.of(&self.key), total) {
+                return Err(no_room(why));
+            }
+            transfers.begin(self.key, total);
+            transfers.take(&self.key, &hash).filter(|incoming| incoming.offset < total)
         };
-        if is_new {
-            self.unnamed().put(hash, self.key, content.len() as u64, Instant::now());
-        }
-        Ok(())
+        let announced = Announced { desk: self.desk, key: self.key, total };
+        let incoming = before.map_or_else(|| Incoming::new(hash, total, self.desk.house.state.path()), Ok);
+        // Descriptors come back.
+        let incoming = incoming.map_err(|e| if are_scarce(&e) { no_room(e.to_string()) } else { e })?;
+        let offset = incoming.offset;
+        Ok(((incoming, announced), offset))
     }
 
-    fn lack(&self, total: u64) -> Option<String> {
-        let unnamed = self.unnamed().of(&self.key);
-        self.desk.house.low_water.lack().or_else(|| self.allowed().refusal(unnamed, total))
+    fn take(&self, (incoming, _): &mut Self::Transfer, bytes: &[u8]) -> io::Result<()> {
+        // The disk may have filled up since it was asked for.
+        self.has_room()?;
+        incoming.take(bytes)
+    }
+
+    fn keep(&self, (incoming, _announced): Self::Transfer) -> io::Result<bool> {
+        self.has_room()?;
+        let kept = self.blobs().put_incoming(&incoming)?;
+        if kept == Some(true) {
+            self.unnamed().put(incoming.hash, self.key, incoming.offset, Instant::now());
+        }
+        Ok(kept.is_some())
+    }
+
+    fn break_off(&self, (incoming, announced): Self::Transfer) {
+        drop(announced);
+        transfers(self.desk).keep(self.key, incoming, Instant::now());
     }
 
     fn lament(&self, hash: &ContentHash) -> String {
         self.blobs().lament(hash)
-    }
-
-    fn broken_off<R>(&self, change: impl FnOnce(&mut BrokenOff) -> R) -> R {
-        change(&mut self.desk.broken_off.lock().expect("a panic under the lock ends the process"))
     }
 }
 
 /// Asks the farm what a node may put now. The limits of jobs are read from their specifications, each once.
 async fn allowed(desk: &Desk, name: String, limits: &mut HashMap<ContentHash, u64>) -> Allowed {
     let find =
-        desk.find(move |farm| Ok((farm.specs_of_programs().collect::<Vec<_>>(), farm.slots_of(&name))));
+        desk.find(move |farm| Ok((farm.specs_of_programs().collect::<Vec<_>>(), farm.programs_of(&name))));
     // A scheduler that stops takes nothing.
-    let Ok((specs, slots)) = find.await else { return Allowed::default() };
+    let Ok((specs, running)) = find.await else { return Allowed::default() };
     limits.retain(|spec, _| specs.contains(spec));
     for spec in specs {
         if limits.contains_key(&spec) {
@@ -131,7 +179,7 @@ async fn allowed(desk: &Desk, name: String, limits: &mut HashMap<ContentHash, u6
             limits.insert(spec, command.output_limit.bytes);
         }
     }
-    Allowed { longest: limits.values().max().copied(), slots: slots.unwrap_or(1).into() }
+    Allowed { longest: limits.values().max().copied(), running }
 }
 
 /// What is read, unless the other end hangs up or says nothing for so long: it opens another connection when it needs
@@ -205,12 +253,15 @@ mod tests {
         let mib = 1 << 20;
         let says = |allowed: Allowed, unnamed, total| allowed.refusal(unnamed, total).unwrap_or_default();
         assert!(says(Allowed::default(), 0, 1).starts_with("no unfinished job here runs programs"));
-        let allowed = Allowed { longest: Some(mib), slots: 2 };
+        let allowed = Allowed { longest: Some(mib), running: 2 };
         assert_eq!(says(allowed, 0, mib), "");
         assert!(says(allowed, 0, mib + 1).contains("1048576 at most"));
         assert_eq!(says(allowed, 71 * mib, mib), "");
         assert!(says(allowed, 71 * mib + 1, mib).starts_with("74448897 bytes of this node"));
-        let large = Allowed { longest: Some(1 << 30), slots: 1_024 };
+        let late = Allowed { longest: Some(1 << 30), running: 0 };
+        assert_eq!(says(late, 0, 1 << 30), "", "it may bring what it did before a restart");
+        assert_ne!(says(late, 5 << 30, 1), "");
+        let large = Allowed { longest: Some(1 << 30), running: 1_024 };
         assert_eq!(says(large, 1 << 40, 1 << 30), "", "all slots may have written that much");
     }
 

@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex};
 use crossbeam_channel::{Sender, TrySendError};
 use starfarm_events::Event;
 use starfarm_protocol::admin::Response;
-use starfarm_protocol::bulk::BrokenOff;
 use starfarm_protocol::ids::PublicKey;
 use starfarm_protocol::seal::Responder;
 use starfarm_scheduler_core::{Deeds, Farm};
@@ -50,7 +49,6 @@ pub(crate) struct Desk {
     pub(crate) revocations: tokio::sync::Notify,
     pub(crate) bells: Arc<Bells>,
     pub(crate) addresses: Vec<String>,
-    pub(crate) broken_off: Mutex<BrokenOff>,
     pub(crate) door: Mutex<Door<AbortHandle>>,
     pub(crate) places: Places,
     /// Connections of each node to the bulk channel.

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::io;
 use std::rc::Rc;
 
-use starfarm_protocol::bulk::{BrokenOff, Shelf};
+use starfarm_protocol::bulk::{Chunk, Incoming, Shelf};
 use starfarm_protocol::ids::ContentHash;
 
 use super::tally::Transfers;
@@ -14,7 +14,7 @@ use super::tally::Transfers;
 #[derive(Default, Debug)]
 pub(super) struct Store {
     pub(super) contents: HashMap<ContentHash, Vec<u8>>,
-    pub(super) broken_off: BrokenOff,
+    pub(super) broken_off: HashMap<ContentHash, Incoming>,
     pub(super) full: bool,
     pub(super) tally: Transfers,
 }
@@ -24,6 +24,8 @@ pub(super) struct Store {
 pub(super) struct Memory(pub(super) Rc<RefCell<Store>>);
 
 impl Shelf for Memory {
+    type Transfer = Incoming;
+
     fn len(&self, hash: &ContentHash) -> io::Result<Option<u64>> {
         Ok(self.0.borrow().contents.get(hash).map(|content| content.len() as u64))
     }
@@ -34,22 +36,37 @@ impl Shelf for Memory {
         Ok(content.iter().skip(offset as usize).take(max).copied().collect())
     }
 
-    fn put(&self, content: &[u8]) -> io::Result<()> {
-        self.0.borrow_mut().contents.insert(ContentHash::of(content), content.to_vec());
-        Ok(())
+    fn begin(&self, hash: ContentHash, _: u64) -> io::Result<(Incoming, u64)> {
+        let mut store = self.0.borrow_mut();
+        if store.full {
+            store.tally.no_room += 1;
+            return Err(io::Error::new(io::ErrorKind::StorageFull, "full"));
+        }
+        let incoming = store.broken_off.remove(&hash).unwrap_or_else(|| Incoming::new(hash));
+        let offset = incoming.offset();
+        Ok((incoming, offset))
     }
 
-    fn lack(&self, _: u64) -> Option<String> {
+    fn take(&self, incoming: &mut Incoming, bytes: &[u8]) -> io::Result<()> {
         let mut store = self.0.borrow_mut();
-        store.tally.no_room += u64::from(store.full);
-        store.full.then(|| "full".to_owned())
+        if store.full {
+            store.tally.no_room += 1;
+            return Err(io::Error::new(io::ErrorKind::StorageFull, "full"));
+        }
+        incoming.take(&Chunk { offset: incoming.offset(), bytes }, u64::MAX).map_err(io::Error::other)
+    }
+
+    fn keep(&self, incoming: Incoming) -> io::Result<bool> {
+        let hash = incoming.hash();
+        let content = incoming.finish().ok();
+        Ok(content.map(|content| self.0.borrow_mut().contents.insert(hash, content)).is_some())
+    }
+
+    fn break_off(&self, incoming: Incoming) {
+        self.0.borrow_mut().broken_off.insert(incoming.hash(), incoming);
     }
 
     fn lament(&self, _: &ContentHash) -> String {
         "it is not here".to_owned()
-    }
-
-    fn broken_off<R>(&self, change: impl FnOnce(&mut BrokenOff) -> R) -> R {
-        change(&mut self.0.borrow_mut().broken_off)
     }
 }
