@@ -21,11 +21,18 @@ impl BulkClient {
     /// # Panics
     /// The scheduler does not take it.
     pub fn open(address: SocketAddr, join: &Path, name: &str) -> Self {
+        Self::open_as(&StaticKey::generate().expect("the system has random numbers"), address, join, name)
+    }
+
+    /// The same for the node of this key, which may have other connections.
+    ///
+    /// # Panics
+    /// As [`BulkClient::open`].
+    pub fn open_as(key: &StaticKey, address: SocketAddr, join: &Path, name: &str) -> Self {
         let text = std::fs::read_to_string(join).unwrap_or_else(|e| panic!("{}: {e}", join.display()));
         let join = JoinFile::from_text(&text).unwrap_or_else(|e| panic!("{e}"));
-        let key = StaticKey::generate().expect("the system has random numbers");
         let who = Introduction {
-            key: &key,
+            key,
             scheduler: &join.scheduler_key,
             join_secret: &join.join_secret,
             name,
@@ -33,6 +40,7 @@ impl BulkClient {
             mode: Mode::default(),
         };
         let socket = TcpStream::connect(address).unwrap_or_else(|e| panic!("{address}: {e}"));
+        socket.set_nodelay(true).expect("a socket");
         socket.set_read_timeout(Some(GUARD)).expect("a time above 0");
         let line = Line::open(socket, &who, join.farm, &[BULK]);
         Self(line.unwrap_or_else(|e| panic!("{name} is not accepted: {e}")))

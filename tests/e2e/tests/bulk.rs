@@ -4,6 +4,7 @@
 use starfarm_e2e::{BulkClient, Farm};
 use starfarm_protocol::bulk::chunks;
 use starfarm_protocol::ids::ContentHash;
+use starfarm_protocol::seal::StaticKey;
 
 fn content() -> (Vec<u8>, ContentHash) {
     let content: Vec<u8> = (0..200_000_u32).map(|i| (i / 7) as u8).collect();
@@ -20,6 +21,12 @@ fn farm() -> Farm {
 
 fn open(farm: &Farm, name: &str) -> BulkClient {
     BulkClient::open(farm.address(), &farm.state().join("worker.join"), name)
+}
+
+/// Connections of one node.
+fn open_many<const COUNT: usize>(farm: &Farm, name: &str) -> [BulkClient; COUNT] {
+    let (key, join) = (StaticKey::generate().unwrap(), farm.state().join("worker.join"));
+    [(); COUNT].map(|()| BulkClient::open_as(&key, farm.address(), &join, name))
 }
 
 #[test]
@@ -47,19 +54,87 @@ fn a_transfer_whose_connection_broke_goes_on_by_another_one() {
     let farm = farm();
     let (content, hash) = content();
     let total = content.len() as u64;
-    let mut first = open(&farm, "a");
+    let [mut first, mut second] = open_many(&farm, "a");
     first.put(hash, total);
     first.reply().unwrap();
     chunks(&content, 0).take(2).for_each(|chunk| first.chunk(chunk));
     drop(first);
-    let mut second = open(&farm, "b");
+    let mut other = open(&farm, "b");
     // The scheduler learns of the end when it has read all that came before.
     starfarm_e2e::until("what came is kept", || {
         second.put(hash, total);
         second.reply().unwrap() == "Have { bytes: 122880 }"
     });
+    other.put(hash, total);
+    assert_eq!(other.reply().unwrap(), "Have { bytes: 0 }", "it vouches for nothing that another node sent");
     chunks(&content, 122_880).for_each(|chunk| second.chunk(chunk));
     assert_eq!(second.reply().unwrap(), "Stored");
+}
+
+/// Whole contents lay in memory until their last chunk: 2.4 GiB of one node.
+#[test]
+fn contents_that_never_end_take_no_memory_and_count_in_what_their_node_may_put() {
+    let farm = Farm::start();
+    farm.submit(&["--range", "0..1", "--output-limit", "40000000", "--", "true"]);
+    let hash = |number| ContentHash([number; 32]);
+    let put = |node: &mut BulkClient, hash, total| {
+        node.put(hash, total);
+        node.reply().unwrap()
+    };
+    // 64 MiB, and four outputs: 227 MB.
+    let mut slow: [_; 4] = open_many(&farm, "slow");
+    let content = vec![7; 39_999_999];
+    for (number, node) in slow.iter_mut().enumerate() {
+        assert_eq!(put(node, hash(number as u8), 40_000_000), "Have { bytes: 0 }");
+        chunks(&content, 0).for_each(|chunk| node.chunk(chunk));
+    }
+    // All of it has been read when the next put of the same connection is answered, which gives up the first.
+    for (number, node) in slow.iter_mut().enumerate() {
+        assert_eq!(put(node, hash(4 + number as u8), 40_000_000), "Have { bytes: 0 }");
+        chunks(&content[..1_000_000], 0).for_each(|chunk| node.chunk(chunk));
+    }
+    let mut others: [[BulkClient; 4]; 20] =
+        std::array::from_fn(|number| open_many(&farm, &format!("n{number}")));
+    for node in others.iter_mut().flatten() {
+        assert_eq!(put(node, hash(9), 40_000_000), "Have { bytes: 0 }", "others are not hindered");
+    }
+    let status =
+        std::fs::read_to_string(format!("/proc/{}/status", farm.scheduler.pid().as_raw_nonzero())).unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let peak = peak.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1024;
+    assert!(peak < 64, "the scheduler took {peak} MiB for 160 MB on their way");
+}
+
+/// What was on its way counted nowhere: each connection could bring as much again.
+#[test]
+fn what_is_on_its_way_counts_in_what_a_node_may_put() {
+    let farm = Farm::start();
+    farm.submit(&["--range", "0..1", "--output-limit", "100000", "--", "true"]);
+    let mut bytes = vec![7; 100_000];
+    let [mut node, mut other]: [_; 2] = open_many(&farm, "greedy");
+    // 64 MiB and four outputs, less what is on its way.
+    other.put(ContentHash([7; 32]), 100_000);
+    assert_eq!(other.reply().unwrap(), "Have { bytes: 0 }");
+    let mut stored = 0_u32;
+    loop {
+        bytes[..4].copy_from_slice(&stored.to_le_bytes());
+        node.put(ContentHash::of(&bytes), 100_000);
+        if node.reply().unwrap().contains("that no result has named") {
+            break;
+        }
+        chunks(&bytes, 0).for_each(|chunk| node.chunk(chunk));
+        assert_eq!(node.reply().unwrap(), "Stored");
+        stored += 1;
+    }
+    assert_eq!(stored, ((64 << 20) + 400_000) / 100_000 - 1);
+    drop(other);
+    let mut third = open(&farm, "modest");
+    third.put(ContentHash::of(&bytes), 100_000);
+    assert_eq!(third.reply().unwrap(), "Have { bytes: 0 }", "others are not hindered");
+    starfarm_e2e::until("its room is given back", || {
+        node.put(ContentHash::of(&bytes), 100_000);
+        node.reply().unwrap() == "Have { bytes: 0 }"
+    });
 }
 
 #[test]
@@ -96,21 +171,6 @@ fn a_node_cannot_fill_the_disk_with_what_belongs_to_no_job() {
     );
     assert_eq!(asked("d", hash, 100_000), "Have { bytes: 0 }");
     assert_eq!(asked("e", ContentHash::of(b""), 0), "Have { bytes: 0 }");
-    // 64 MiB, and four outputs for its slot.
-    let mut node = open(&farm, "greedy");
-    let taken = (0_u32..).find(|number| {
-        let mut bytes = vec![7; 100_000];
-        bytes[..4].copy_from_slice(&number.to_le_bytes());
-        node.put(ContentHash::of(&bytes), 100_000);
-        if node.reply().unwrap().contains("that no result has named") {
-            return true;
-        }
-        chunks(&bytes, 0).for_each(|chunk| node.chunk(chunk));
-        assert_eq!(node.reply().unwrap(), "Stored");
-        false
-    });
-    assert_eq!(taken, Some(((64 << 20) + 400_000) / 100_000));
-    assert_eq!(asked("f", hash, 100_000), "Have { bytes: 0 }", "others are not hindered");
     farm.cli(&["job", "cancel", &id]).exits(0);
 }
 
