@@ -117,8 +117,9 @@ impl Farm {
             let exit = if error.exit_code() == Exit::Conflict as u8 { Exit::Conflict } else { Exit::Usage };
             Failure::new(exit, error.to_string())
         })?;
-        let worker = Worker::start(state, slots)?;
-        Ok(Self { client: Client::connect(state)?, worker, scheduler })
+        let mut client = Client::connect(state)?;
+        worker::renew_key(state, &mut client)?;
+        Ok(Self { client, worker: Worker::start(state, slots)?, scheduler })
     }
 
     /// Waits for the job's end and keeps the worker alive meanwhile.

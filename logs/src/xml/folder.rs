@@ -56,7 +56,15 @@ impl Segment {
 pub(super) fn list(dir: &Path) -> io::Result<Vec<Segment>> {
     let mut segments = Vec::new();
     for entry in fs::read_dir(dir)? {
-        segments.extend(Segment::from_path(entry?.path()));
+        let Some(segment) = Segment::from_path(entry?.path()) else { continue };
+        // Whoever opened a named pipe would wait for ever. One that is gone got its other name just now.
+        if fs::metadata(&segment.path).is_ok_and(|there| !there.is_file()) {
+            let path = segment.path.display();
+            return Err(io::Error::other(format!(
+                "{path} has the name of a segment and is no file: remove it"
+            )));
+        }
+        segments.push(segment);
     }
     segments.sort();
     Ok(segments)
@@ -70,6 +78,20 @@ pub(super) fn sync(dir: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A named pipe of anybody who may write there held the start up for ever.
+    #[test]
+    fn what_is_no_file_is_refused_by_its_name() {
+        let dir = std::env::temp_dir().join(format!("starfarm-folder-{}", std::process::id()));
+        for standing in [Standing::Closed, Standing::Part] {
+            let _ = fs::remove_dir_all(&dir);
+            let pipe = Segment::of(&dir, 1, 3, standing).path;
+            fs::create_dir_all(&pipe).unwrap();
+            let told = list(&dir).unwrap_err().to_string();
+            assert!(told.contains(pipe.to_str().unwrap()) && told.contains("remove it"), "{told}");
+        }
+        fs::remove_dir_all(&dir).unwrap();
+    }
 
     #[test]
     fn names_sort_as_segments_do_and_come_back() {

@@ -112,6 +112,23 @@ fn a_run_that_is_killed_takes_its_worker_with_it() {
     require_nothing_left(dir.path());
 }
 
+/// The worker waited for itself to leave, or was refused by a farm of its own.
+#[test]
+fn a_run_goes_on_with_a_new_key_where_that_of_its_worker_is_lost_or_damaged() {
+    let dir = TempDir::new();
+    let key = dir.path().join("s/worker/key");
+    let damages: [fn(&Path); 3] =
+        [|_| {}, |key| std::fs::write(key, "no key").unwrap(), |key| std::fs::remove_file(key).unwrap()];
+    for damage in damages {
+        damage(&key);
+        let _ = std::fs::remove_file(dir.path().join("begun"));
+        let mut run = start_programs(&dir, "0.05");
+        run.signal(Signal::INT);
+        assert_eq!(run.wait(), 130);
+    }
+    assert_eq!(std::fs::read(key.with_extension("damaged")).unwrap(), b"no key");
+}
+
 #[test]
 fn two_runs_in_one_state_directory_are_one_too_many() {
     let dir = TempDir::new();

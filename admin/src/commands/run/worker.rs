@@ -2,11 +2,17 @@
 //! kills its worker makes it do, but not for ever.
 
 use std::ffi::OsString;
+use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
+use starfarm_protocol::admin::{KeyInfo, KeyKind, Request, Response};
+use starfarm_protocol::seal::StaticKey;
+
+use crate::client::{Client, ask};
 use crate::daemon::{Daemon, worker_arguments};
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Signals;
@@ -20,6 +26,9 @@ const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// A worker with nothing left to do ends within milliseconds; one that takes longer than this hangs.
 const END_MAX: Duration = Duration::from_secs(10);
+
+/// Its name in the farm.
+const NAME: &str = "local";
 
 /// The child, or the wait for the next one.
 pub(super) struct Worker {
@@ -42,10 +51,38 @@ enum Process {
     Waiting { until: Instant },
 }
 
+/// The farm's one worker takes a new key where that of an earlier run is lost or damaged: its name passes to the new one.
+pub(super) fn renew_key(state: &Path, client: &mut Client) -> Result<(), Failure> {
+    let path = state.join("worker").join("key");
+    match fs::read(&path) {
+        Ok(bytes) if std::str::from_utf8(&bytes).is_ok_and(|text| StaticKey::from_file(text).is_ok()) => {
+            return Ok(());
+        }
+        Ok(_) => {
+            let aside = path.with_extension("damaged");
+            let moved = fs::rename(&path, &aside);
+            moved.map_err(|e| {
+                Failure::usage(format!("cannot move the damaged key {} aside: {e}", path.display()))
+            })?;
+            say(&format!("{} is damaged: it is set aside as {}", path.display(), aside.display()));
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        // The worker says what is wrong with it.
+        Err(_) => return Ok(()),
+    }
+    let keys = ask!(client, &Request::Keys, Response::Keys(keys) => keys)?;
+    let is_old = |key: &KeyInfo| key.kind == KeyKind::Enrolled && key.name == NAME && !key.revoked;
+    if let Some(old) = keys.into_iter().find(is_old) {
+        ask!(client, &Request::RevokeKey { key: old.id }, Response::Keys(_) => ())?;
+        say("the worker's key of the earlier run is lost: the worker takes a new one");
+    }
+    Ok(())
+}
+
 impl Worker {
     /// Starts a worker that joins the farm in `state`.
     pub(super) fn start(state: &Path, slots: Option<u16>) -> Result<Self, Failure> {
-        let arguments = worker_arguments(state, &state.join("worker"), "local", slots);
+        let arguments = worker_arguments(state, &state.join("worker"), NAME, slots);
         let log = state.join("worker.log");
         let process = Process::Running(Daemon::start(&arguments, &log)?);
         Ok(Self { arguments, log, process, patience: Patience::default(), begun: Instant::now() })
