@@ -149,7 +149,7 @@ impl Reader {
         }
         let notes = outputs::Notes { synced, again: known.flatten().unwrap_or_default() };
         let checked = outputs::check(dir, farm, &self.books.owed(), &notes, of);
-        let outputs = checked.map_err(|e| unreadable(&dir.join("outputs or blobs"), &e))?;
+        let outputs = checked.map_err(|e| Stop::Unreadable(format!("cannot read {e}")))?;
         if outputs.in_journal > Units(0) {
             let units = outputs.in_journal;
             self.books.notes.push(format!(

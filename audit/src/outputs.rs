@@ -36,16 +36,19 @@ pub(crate) fn check(
     notes: &Notes,
     only: &[JobId],
 ) -> io::Result<Outputs> {
-    let contents = Contents::read(&dir.join("blobs"), |_| true)?;
+    let named = |path: &Path, e: &io::Error| io::Error::new(e.kind(), format!("{}: {e}", path.display()));
+    let blobs = dir.join("blobs");
+    let contents = Contents::read(&blobs, |_| true).map_err(|e| named(&blobs, &e))?;
     let (mut report, mut lost_contents) = (Outputs::default(), HashSet::<ContentHash>::new());
     let never = Again::default();
     for owed in owed.iter().filter(|owed| only.is_empty() || only.contains(&owed.job)) {
         report.units.0 += owed.units.units();
-        needed(owed, &contents, &mut report)?;
+        needed(owed, &contents, &mut report).map_err(|e| named(&blobs, &e))?;
         let path = dir.join(format!("outputs/{}.outputs", owed.job.0));
         let mut kept = Kept::default();
         let again = notes.again.get(&owed.job).unwrap_or(&never);
-        kept.read(&path, &Owner::new(farm, owed.job), again, &contents)?;
+        let read = kept.read(&path, &Owner::new(farm, owed.job), again, &contents);
+        read.map_err(|e| named(&path, &e))?;
         let waiting = kept.join(owed, notes.synced.unwrap_or(u64::MAX), &contents);
         report.in_journal.0 += waiting.within(&owed.units).units();
         let lost = owed.units.without(&kept.whole);

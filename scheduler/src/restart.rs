@@ -70,12 +70,12 @@ pub(crate) fn restart(
             }
         }
     }
-    let outputs_error = |e: std::io::Error| SchedulerError::State(format!("the outputs cannot be used: {e}"));
+    let folder = state.file("outputs");
+    let outputs_error = |e| SchedulerError::State(format!("{} cannot be used: {e}", folder.display()));
     // The ledger gives no outputs again: what lies before it was synced.
     let given_again_after = after.max(journal.retired());
-    let mut outputs =
-        OutputStore::open(&state.file("outputs"), state.farm.id, given_again_after, journal.last_sequence())
-            .map_err(outputs_error)?;
+    let mut outputs = OutputStore::open(&folder, state.farm.id, given_again_after, journal.last_sequence())
+        .map_err(outputs_error)?;
     let mut replayed = 0_u64;
     journal.replay(after, &mut |framed| {
         replayed += 1;

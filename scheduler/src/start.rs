@@ -141,8 +141,9 @@ pub fn start(options: Options) -> Result<Handle, SchedulerError> {
     let nonce = random()?;
     let receive_datagrams = starfarm_net::receive_buffer_datagrams(&socket);
     let watch = !options.no_log;
-    let io = |e: std::io::Error| SchedulerError::State(format!("the state directory cannot be used: {e}"));
-    let (blobs, notes) = Blobs::open(&state.file("blobs")).map_err(io)?;
+    let path = state.file("blobs");
+    let cannot_use = |e| SchedulerError::State(format!("{} cannot be used: {e}", path.display()));
+    let (blobs, notes) = Blobs::open(&path).map_err(cannot_use)?;
     let blobs = Arc::new(Mutex::new(blobs));
     let evidence = Arc::new(OnDisk::new(Arc::clone(&blobs)));
     let shown: Arc<dyn Evidence> = Arc::<OnDisk>::clone(&evidence);
@@ -164,7 +165,8 @@ pub fn start(options: Options) -> Result<Handle, SchedulerError> {
     state.notes.extend(notes);
     let jobs = restarted.farm.jobs(shared.now_us());
     state.notes.extend(
-        without_specification(&jobs, &mut blobs.lock().expect("nobody else has it yet")).map_err(io)?,
+        without_specification(&jobs, &mut blobs.lock().expect("nobody else has it yet"))
+            .map_err(cannot_use)?,
     );
     let low_water = LowWater::new(state.path(), options.low_water_mib);
     shared.no_room.store(!options.no_journal && low_water.lack().is_some(), Ordering::Relaxed);

@@ -15,7 +15,7 @@ use starfarm_protocol::admin::OutputLoss;
 use starfarm_protocol::ids::ContentHash;
 use starfarm_protocol::packed::{Entry, Found};
 
-use crate::store::disk::sync_folder;
+use crate::store::disk::{if_there, sync_folder};
 use crate::store::packed::PackedFile;
 use crate::store::transfers::Incoming;
 
@@ -78,9 +78,10 @@ impl Blobs {
         Ok((Self { file, index, dirty: torn.is_some() }, notes))
     }
 
-    /// The store of a farm that nobody runs; nothing in it is changed.
+    /// The store of a farm that nobody runs; nothing in it is changed. Where there is no file, all contents are lost.
     pub(crate) fn look(path: &Path) -> io::Result<Self> {
-        let file = PackedFile::look(path)?;
+        let there = if_there(PackedFile::look(path))?;
+        let file = there.map_or_else(|| PackedFile::look(Path::new("/dev/null")), Ok)?;
         let Scanned { index, .. } = scan(&file, path)?;
         Ok(Self { file, index, dirty: false })
     }

@@ -42,6 +42,8 @@ impl From<sled::Error> for Trouble {
     fn from(error: sled::Error) -> Self {
         match error {
             sled::Error::Io(error) => error.into(),
+            // Its own words have a place in sled's sources.
+            sled::Error::Corruption { .. } => "it is damaged".into(),
             error => error.to_string().as_str().into(),
         }
     }

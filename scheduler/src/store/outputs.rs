@@ -44,6 +44,8 @@ pub(crate) struct OutputStore {
     replayed_after: u64,
     written_upto: u64,
     jobs: HashMap<JobId, JobFile>,
+    /// Why those of a job cannot be read; only where nobody keeps them.
+    unreadable: HashMap<JobId, String>,
     note: Note,
     /// How many of them have their file open, at most.
     open: usize,
@@ -82,6 +84,7 @@ impl OutputStore {
             replayed_after,
             written_upto,
             jobs: HashMap::new(),
+            unreadable: HashMap::new(),
             note: Note::default(),
             open: 0,
             made: false,
@@ -122,17 +125,28 @@ impl OutputStore {
     /// Keeps what the journal's record `sequence` says of outputs. Records come in their order; one that is here
     /// already is left out.
     pub(crate) fn take(&mut self, sequence: u64, record: &Record) -> io::Result<()> {
-        match record {
+        let (job, taken) = match record {
             Record::Ran { job, attempt, node, units } => {
-                self.append(sequence, *job, (*attempt, *node), units)
+                (*job, self.append(sequence, *job, (*attempt, *node), units))
             }
-            Record::Tried { job, unit, .. } => self.made_job(*job)?.ran_in_vain(sequence, *unit),
+            Record::Tried { job, unit, .. } => {
+                (*job, self.made_job(*job).and_then(|file| file.ran_in_vain(sequence, *unit)))
+            }
             Record::Retried { job, units } | Record::Rerun { job, units } => {
-                let retried = self.job(*job, false)?.map_or(Ok(()), |file| file.retry(sequence, units));
+                let file = self.job(*job, false);
+                let retried = file.and_then(|file| file.map_or(Ok(()), |file| file.retry(sequence, units)));
                 self.note.want(*job, sequence, units);
-                retried
+                (*job, retried)
             }
-            _ => Ok(()),
+            _ => return Ok(()),
+        };
+        match (taken, self.access) {
+            // Who looks at this job is told so; all others can be read.
+            (Err(why), Access::AtRest) => {
+                self.unreadable.entry(job).or_insert_with(|| why.to_string());
+                Ok(())
+            }
+            (taken, _) => taken,
         }
     }
 
@@ -217,6 +231,9 @@ impl OutputStore {
 
     /// The file of a job; `None` where there is none and none is to be made.
     fn job(&mut self, job: JobId, make: bool) -> io::Result<Option<&mut JobFile>> {
+        if let Some(why) = self.unreadable.get(&job) {
+            return Err(io::Error::other(why.clone()));
+        }
         if self.jobs.get(&job).is_none_or(|file| file.file.is_none()) {
             if self.open >= OPEN_MAX {
                 self.sync_all()?;
@@ -227,7 +244,8 @@ impl OutputStore {
         }
         if !self.jobs.contains_key(&job) {
             let path = self.path(job);
-            let there = path.try_exists()?;
+            let named = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", path.display()));
+            let there = path.try_exists().map_err(named)?;
             if !there && !make {
                 return Ok(None);
             }
@@ -235,7 +253,8 @@ impl OutputStore {
             let (replayed_after, written_upto) = (self.replayed_after, self.written_upto);
             let known = Known { replayed_after, written_upto, again: self.note.of(job) };
             let owner = Owner::new(self.farm, job);
-            let file = JobFile::open(owner, path, self.access, known, &mut self.notes)?;
+            let file =
+                JobFile::open(owner, path.clone(), self.access, known, &mut self.notes).map_err(named)?;
             self.note.has_file(job);
             file.retried.iter().for_each(|(sequence, units)| self.note.want(job, *sequence, units));
             self.jobs.insert(job, file);

@@ -124,6 +124,23 @@ fn pages_hold_every_output_once_also_after_a_start() {
     }
 }
 
+/// One file that could not be read hid what all jobs had found.
+#[test]
+fn a_file_that_cannot_be_read_hides_no_other_job_from_who_looks() {
+    let scratch = Scratch::new("unreadable");
+    drop(scratch.open(0));
+    fs::create_dir(scratch.file()).unwrap();
+    let mut store = OutputStore::look(&scratch.0, FARM);
+    let other = JobId(JOB.0 + 1);
+    for (sequence, job) in [(1, JOB), (2, other), (3, JOB)] {
+        let record = Record::Ran { job, attempt: Attempt(1), node: NodeId(1), units: units(sequence) };
+        store.take(sequence, &record).unwrap();
+    }
+    let told = store.page(JOB, 0, 9).unwrap_err().to_string();
+    assert!(told.contains(scratch.file().to_str().unwrap()), "{told}");
+    assert_eq!(store.page(other, 0, 9).unwrap().outputs.len(), 4);
+}
+
 #[test]
 fn a_record_that_is_replayed_counts_once() {
     let scratch = Scratch::new("replay");
