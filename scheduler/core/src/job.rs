@@ -26,6 +26,7 @@ use crate::limits::{
     RETURN_PAUSE_MIN_US,
 };
 use crate::outcomes::Blame;
+use crate::pace::Pace;
 use crate::queues::{Class, Classes, JobUnits, NodeId};
 
 /// A job to submit.
@@ -121,6 +122,8 @@ pub(crate) struct Job {
     pub(crate) late: Late,
     pub(crate) rates: BTreeMap<NodeId, Rate>,
     pub(crate) mean_rate: f64,
+    /// What it was seen to do.
+    pub(crate) pace: Pace,
     /// Nodes that computed of it and are forgotten.
     pub(crate) forgotten: u64,
     pub(crate) hits: Hits,
@@ -176,6 +179,7 @@ impl Job {
             late: Late::default(),
             rates: BTreeMap::new(),
             mean_rate: 0.0,
+            pace: Pace::default(),
             forgotten: 0,
             hits: Hits::new(hits_kept, targets),
             returned: BTreeMap::new(),
@@ -410,6 +414,7 @@ impl Job {
         rate.largest = rate.largest.max(units);
         (rate.results, rate.units) = (rate.results + 1, rate.units.saturating_add(units));
         rate.count(units, now_us);
+        self.pace.count(units, now_us);
         self.mean_rate = if self.mean_rate == 0.0 { sample } else { mix(self.mean_rate, weight / 4.0) };
     }
 }

@@ -42,6 +42,7 @@ mod liveness;
 mod node;
 mod nodes;
 mod outcomes;
+mod pace;
 mod per_unit;
 mod pieces;
 mod queues;

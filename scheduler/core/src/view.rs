@@ -145,7 +145,7 @@ impl Farm {
     fn job_info(&self, job: &Job, now_us: u64) -> JobInfo {
         let [done, failed, out, pending, abandoned] = job.classes();
         let totals = &job.totals;
-        let (rate, end_us) = (self.speed(job), totals.ended_us.unwrap_or(now_us));
+        let (rate, end_us) = (self.speed(job, now_us), totals.ended_us.unwrap_or(now_us));
         assert_eq!(done + failed + out + pending + abandoned, job.facts.units, "each unit is in one class");
         assert!(rate.is_finite() && rate >= 0.0, "a speed is a number");
         let refused = |(id, refusal): (&NodeId, &crate::job::Refusal)| Refusal {
@@ -185,9 +185,12 @@ impl Farm {
         }
     }
 
-    /// Units per second of all live slots. Nothing of an ended or paused job is computed, however fast it would go.
-    pub(crate) fn speed(&self, job: &Job) -> f64 {
-        if job.active() { job.mean_rate * self.nodes.live_slots() as f64 } else { 0.0 }
+    /// Units per second of all live slots, as results say, but not more than was seen. Nothing of an ended or paused job is
+    /// computed, however fast it would go.
+    pub(crate) fn speed(&self, job: &Job, now_us: u64) -> f64 {
+        let [_, _, out, ..] = job.classes();
+        let told = job.mean_rate * self.nodes.live_slots() as f64;
+        if job.active() { told.min(job.pace.most(out, now_us)) } else { 0.0 }
     }
 
     fn failures(&self, failed: Vec<(u128, FailedUnit)>) -> Vec<FailedInfo> {

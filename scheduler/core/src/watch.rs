@@ -84,7 +84,7 @@ impl Farm {
             let (id, classes) = (job.facts.job, job.classes());
             if self.telemetry.jobs.insert(id, classes) != Some(classes) {
                 let [done, failed, out, pending, abandoned] = classes;
-                let units_per_s = self.speed(job);
+                let units_per_s = self.speed(job, now_us);
                 deeds.event(Event::JobProgress {
                     job: id,
                     done,

@@ -57,3 +57,16 @@ fn a_worker_that_tells_of_endless_times_breaks_no_sum() {
     }
     assert_eq!(bench.run("show 1").trim(), "0: job 1 is running: done 9, out 11, waiting 10");
 }
+
+/// 1.36 million units a second, said of a job that stood still: one result that took no time had made it that fast.
+#[test]
+fn no_job_is_faster_than_its_results_come() {
+    let mut bench = Bench::new(config());
+    bench.run("submit 1000000 units 10\n join a slots 1\n ack a");
+    for second in 1..=30_u64 {
+        bench.run(&format!("at {}\n ack a\n done a {}+10 ms 0", second * 1_000, (second - 1) * 10));
+    }
+    let job = bench.farm.job(JobId(1), bench.now_us).unwrap();
+    let (out, told) = (job.units_out.0 as f64, job.units_per_s);
+    assert!((10.0..=11.0 + out / 10.0).contains(&told), "10 a second come: {told} with {out} out");
+}
