@@ -237,7 +237,7 @@ pub struct JobInfo {
     pub units_abandoned: Units,
     /// Hits found.
     pub hits: u64,
-    /// Mean measured speed of all live slots.
+    /// Units per second of all live slots, as results say; no more than were seen to come lately.
     pub units_per_s: f64,
     /// Seconds until its end at that speed; none where unknown.
     pub eta_seconds: Option<f64>,
