@@ -21,8 +21,8 @@
 //! the chunk that a bad memory or disk has changed, the hash vouches for the whole.
 //!
 //! Both halves live here, what they decide and not what they do it with: no sockets, no files, no clock. `message` has
-//! the bytes, `incoming` a content on its way into memory, `client` the worker's half and `health` whether TCP gets through for
-//! it, `server` the scheduler's half.
+//! the bytes, `incoming` a content on its way into memory, `client` the worker's half and `health` whether TCP gets
+//! through for it, `server` the scheduler's half.
 
 mod client;
 mod health;

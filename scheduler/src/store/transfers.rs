@@ -35,7 +35,7 @@ pub(crate) struct Incoming {
 }
 
 #[derive(Debug)]
-pub(crate) enum Body {
+enum Body {
     /// A chunk at most.
     Memory(Vec<u8>),
     Disk(File),
