@@ -23,7 +23,7 @@ use crate::late::Late;
 use crate::lease::Lease;
 use crate::limits::{
     CONFLICTS_KEPT, FIRST_FAILURES_MAX, HALF_FAILURES_OF, LEARNT_TASKS, PREFETCH_US, RETURN_PAUSE_MAX_US,
-    RETURN_PAUSE_MIN_US,
+    RETURN_PAUSE_MIN_US, SEEN_US,
 };
 use crate::outcomes::Blame;
 use crate::pace::Pace;
@@ -64,28 +64,14 @@ pub(crate) struct Rate {
     /// Results that told of its speed, and their units.
     pub(crate) results: u64,
     pub(crate) units: u64,
-    /// Since when units are counted anew, how many these are, and how many were counted in the time before that.
-    counted: (u64, u64, u64),
+    /// Units that it did within about the time that it may hold work for, whatever it says of its speed.
+    pub(crate) pace: Pace<PREFETCH_US>,
 }
 
 impl Rate {
     /// As a checkpoint kept it.
     pub(crate) fn known(units_per_s: f64, largest: u64) -> Self {
         Self { units_per_s, largest, ..Self::default() }
-    }
-
-    /// Units that it did within about the time that it may hold work for, whatever it says of its speed.
-    pub(crate) fn lately(&self) -> u64 {
-        self.counted.1.max(self.counted.2)
-    }
-
-    fn count(&mut self, units: u64, now_us: u64) {
-        let (from_us, now, _) = self.counted;
-        let for_us = now_us.saturating_sub(from_us);
-        if for_us >= PREFETCH_US {
-            self.counted = (now_us, 0, if for_us < 2 * PREFETCH_US { now } else { 0 });
-        }
-        self.counted.1 = self.counted.1.saturating_add(units);
     }
 
     /// What one of its `slots` has done, where that are so many results that they tell as much as a large one does.
@@ -123,7 +109,7 @@ pub(crate) struct Job {
     pub(crate) rates: BTreeMap<NodeId, Rate>,
     pub(crate) mean_rate: f64,
     /// What it was seen to do.
-    pub(crate) pace: Pace,
+    pub(crate) pace: Pace<SEEN_US>,
     /// Nodes that computed of it and are forgotten.
     pub(crate) forgotten: u64,
     pub(crate) hits: Hits,
@@ -413,7 +399,7 @@ impl Job {
         rate.units_per_s = if first { sample } else { mix(rate.units_per_s, weight) };
         rate.largest = rate.largest.max(units);
         (rate.results, rate.units) = (rate.results + 1, rate.units.saturating_add(units));
-        rate.count(units, now_us);
+        rate.pace.count(units, now_us);
         self.pace.count(units, now_us);
         self.mean_rate = if self.mean_rate == 0.0 { sample } else { mix(self.mean_rate, weight / 4.0) };
     }

@@ -21,7 +21,9 @@ pub const HUNG_LOOKS: usize = 16;
 pub const LAMBDA: u64 = 3;
 /// Work that a node holds ahead, per slot: a scheduler away for a minute stops nobody.
 pub const PREFETCH_US: u64 = 60_000_000;
-/// The same when so little is left that what one node holds ahead others miss: enough for the network.
+/// A job that was seen for a shorter time is shown as fast as its results say.
+pub const SEEN_US: u64 = 10_000_000;
+/// The work ahead when so little is left that what one node holds ahead others miss: enough for the network.
 pub const PREFETCH_SCARCE_US: u64 = 250_000;
 /// Tasks that a slot has at least, so that it never waits for the network.
 pub const PREFETCH_TASKS_MIN: u64 = 2;

@@ -1,37 +1,39 @@
-//! What a job was seen to do lately. Workers say how long their results took; who says too little, or does not go on, makes
-//! a job no faster than its results come.
+//! How much came in lately: in the window of time that began last, and in the one before. A window begins with the first
+//! units after the end of the last.
 
-/// A job that was seen for a shorter time may go as fast as its results say.
-const SEEN_US: u64 = 10_000_000;
-
-/// Units that came in lately: those of the window that began last, and of the one before.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Pace {
-    /// When both began; none before the first result.
+/// Units that came in lately, in windows of so many microseconds.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub(crate) struct Pace<const WINDOW_US: u64> {
+    /// When both began; none before the first units.
     began_us: Option<(u64, u64)>,
     before: u64,
     now: u64,
 }
 
-impl Pace {
+impl<const WINDOW_US: u64> Pace<WINDOW_US> {
     /// So many units came in.
     pub(crate) fn count(&mut self, units: u64, now_us: u64) {
         let (_, last_us) = *self.began_us.get_or_insert((now_us, now_us));
         let for_us = now_us.saturating_sub(last_us);
-        if for_us >= 2 * SEEN_US {
+        if for_us >= 2 * WINDOW_US {
             // It stood still, or its units take long: what was before says nothing of now.
             *self = Self { began_us: Some((now_us, now_us)), ..Self::default() };
-        } else if for_us >= SEEN_US {
+        } else if for_us >= WINDOW_US {
             *self = Self { began_us: Some((last_us, now_us)), before: self.now, now: 0 };
         }
         self.now = self.now.saturating_add(units);
     }
 
-    /// More units a second it cannot have been, if all `out` that nodes have were as good as done; endless where that is
-    /// not known yet.
+    /// The most that came in one window.
+    pub(crate) fn lately(&self) -> u64 {
+        self.before.max(self.now)
+    }
+
+    /// More units a second it cannot have been, if all `out` that nodes have were as good as done; endless where it was
+    /// not seen for a window yet.
     pub(crate) fn most(&self, out: u128, now_us: u64) -> f64 {
         let span_us = self.began_us.map_or(0, |(began_us, _)| now_us.saturating_sub(began_us));
-        if span_us < SEEN_US {
+        if span_us < WINDOW_US {
             return f64::INFINITY;
         }
         (out as f64 + self.before as f64 + self.now as f64) * 1e6 / span_us as f64
@@ -46,7 +48,7 @@ mod tests {
 
     #[test]
     fn whoever_stands_still_gets_slower_and_who_goes_on_is_as_fast_as_before() {
-        let mut pace = Pace::default();
+        let mut pace = Pace::<{ 10 * SECOND }>::default();
         assert_eq!(pace.most(0, 99 * SECOND), f64::INFINITY);
         for second in 0..100 {
             pace.count(5, second * SECOND);
@@ -62,7 +64,7 @@ mod tests {
     /// Four slots, each with a unit of ten minutes and another one ahead.
     #[test]
     fn long_units_make_nobody_slow() {
-        let mut pace = Pace::default();
+        let mut pace = Pace::<{ 10 * SECOND }>::default();
         for second in 0..6_000_u64 {
             if second % 600 < 4 {
                 pace.count(1, second * SECOND);
@@ -70,5 +72,18 @@ mod tests {
             let most = pace.most(8, second * SECOND);
             assert!(most >= 4.0 / 600.0, "{second}: {most}");
         }
+    }
+
+    #[test]
+    fn what_came_long_ago_is_not_lately() {
+        let mut pace = Pace::<{ 10 * SECOND }>::default();
+        pace.count(7, 0);
+        pace.count(2, 10 * SECOND);
+        assert_eq!(pace.lately(), 7);
+        pace.count(3, 19 * SECOND);
+        pace.count(1, 20 * SECOND);
+        assert_eq!(pace.lately(), 5);
+        pace.count(1, 40 * SECOND);
+        assert_eq!(pace.lately(), 1);
     }
 }

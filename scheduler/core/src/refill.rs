@@ -8,7 +8,7 @@ use starfarm_protocol::journal::Record;
 
 use crate::deed::Deeds;
 use crate::farm::Farm;
-use crate::job::{Job, Rate, Sizing};
+use crate::job::{Job, Sizing};
 use crate::limits::{
     GQ_TASKS_MAX, GROWTH_MAX, LEASES_A_COMMIT, PREFETCH_TASKS_MIN, PREFETCH_US, TAIL_FLOOR_US, TAIL_SHARE,
 };
@@ -107,7 +107,7 @@ impl Farm {
         let slots = u64::from(node.slots());
         let share = job.pending() / u128::from(self.nodes.live_slots().max(1));
         let share = share.saturating_mul(u128::from(slots));
-        let did = job.rates.get(&id).map_or(0, Rate::lately);
+        let did = job.rates.get(&id).map_or(0, |rate| rate.pace.lately());
         let most = share.max(u128::from(did)) / u128::from(ideal.units);
         let most = usize::try_from(most).unwrap_or(usize::MAX);
         window.tasks = window.tasks.min(most.max((PREFETCH_TASKS_MIN * slots) as usize));

@@ -90,12 +90,7 @@ impl Blobs {
     /// a sync of [`Blobs::unsynced`]'s file.
     pub(crate) fn put(&mut self, content: &[u8]) -> io::Result<ContentHash> {
         let hash = ContentHash::of(content);
-        if self.whole(&hash)?.is_none() {
-            // Before the write: a part of a write that fails may stand there too.
-            self.dirty = true;
-            let entry = self.file.append(hash.0, content)?;
-            self.index.insert(hash, Content { entry, state: State::Whole, asked: Instant::now() });
-        }
+        self.add(hash, |file| file.append(hash.0, content))?;
         Ok(hash)
     }
 
@@ -105,14 +100,23 @@ impl Blobs {
         if !incoming.is_right() {
             return Ok(None);
         }
-        let hash = incoming.hash;
+        self.add(incoming.hash, |file| file.append_incoming(incoming)).map(Some)
+    }
+
+    /// Whether it was not there before.
+    fn add(
+        &mut self,
+        hash: ContentHash,
+        append: impl FnOnce(&mut PackedFile) -> io::Result<Entry>,
+    ) -> io::Result<bool> {
         if self.whole(&hash)?.is_some() {
-            return Ok(Some(false));
+            return Ok(false);
         }
+        // Before the write: a part of a write that fails may stand there too.
         self.dirty = true;
-        let entry = self.file.append_incoming(incoming)?;
+        let entry = append(&mut self.file)?;
         self.index.insert(hash, Content { entry, state: State::Whole, asked: Instant::now() });
-        Ok(Some(true))
+        Ok(true)
     }
 
     /// The file, where it needs a sync: for the one thread that does so without holding up readers. What was
