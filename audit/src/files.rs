@@ -107,7 +107,7 @@ impl Reader {
         let (farm, known_epoch) = known_farm(dir).unzip();
         let noted = |name: &str| fs::read(dir.join(name)).ok();
         let at = farm.and_then(|farm| synced::read(&noted("journal/synced")?, farm));
-        let beside = [noted("outputs/synced"), noted("outputs/again")];
+        let again = noted("outputs/again");
         let mut reader = Reader {
             books: Books::default(),
             farm,
@@ -121,7 +121,7 @@ impl Reader {
         }
         hits::check(dir, &mut reader.books).map_err(|e| unreadable(&dir.join("blobs"), &e))?;
         let outputs = match (reader.farm, wanted) {
-            (Some(farm), Some(of)) => Some(reader.outputs(dir, farm, beside, of)?),
+            (Some(farm), Some(of)) => Some(reader.outputs(dir, farm, again, of)?),
             _ => None,
         };
         let farm = reader.farm.map_or_else(String::new, |farm| farm.to_string());
@@ -130,15 +130,14 @@ impl Reader {
         Ok(Report { outputs, ..report })
     }
 
-    /// Looks at the outputs that there must be by what was read. `synced` and `again` are the notes beside them, if any.
+    /// Looks at the outputs that there must be by what was read. `again` is the note beside them, if any.
     fn outputs(
         &mut self,
         dir: &Path,
         farm: FarmId,
-        [synced, again]: [Option<Vec<u8>>; 2],
+        again: Option<Vec<u8>>,
         of: &[JobId],
     ) -> Result<Outputs, Stop> {
-        let synced = synced.and_then(|bytes| synced::read(&bytes, farm));
         let known = again.as_ref().map(|bytes| again::read(bytes, farm));
         if known == Some(None) {
             self.books.wrong(
@@ -147,8 +146,8 @@ impl Reader {
                     .to_owned(),
             );
         }
-        let notes = outputs::Notes { synced, again: known.flatten().unwrap_or_default() };
-        let checked = outputs::check(dir, farm, &self.books.owed(), &notes, of);
+        let known = known.flatten().unwrap_or_default();
+        let checked = outputs::check(dir, farm, &self.books.owed(), &known, of);
         let outputs = checked.map_err(|e| Stop::Unreadable(format!("cannot read {e}")))?;
         if outputs.in_journal > Units(0) {
             let units = outputs.in_journal;
@@ -161,13 +160,6 @@ impl Reader {
                 "{} stored contents are damaged, and nothing that counts names them: no output is missed for them",
                 outputs.idle_damaged
             ));
-        }
-        if synced.is_none() && !outputs.lost.is_empty() {
-            self.books.notes.push(
-                "outputs/synced is missing or damaged: nobody can say which of the outputs that are lost the scheduler writes \
-                 again when it starts"
-                    .to_owned(),
-            );
         }
         Ok(outputs)
     }

@@ -17,23 +17,13 @@ use crate::contents::{Contents, Packed};
 use crate::owed::{Owed, named};
 use crate::report::{LostContent, LostOutput, Outputs};
 
-/// What the notes beside the files say.
-#[derive(Debug, Default)]
-pub(crate) struct Notes {
-    /// Up to this record outputs were on the disk; what the journal has beyond it a start writes again, but for the contents
-    /// of long ones. Each start notes it: where nothing does, the note is lost, and nobody can say what is written again.
-    pub(crate) synced: Option<u64>,
-    /// When units were last wanted again.
-    pub(crate) again: BTreeMap<JobId, Again>,
-}
-
-/// Checks the outputs that must be there in the state directory `dir` of `farm`. `only`: nothing is said of other jobs, where
-/// any are named.
+/// Checks the outputs that must be there in the state directory `dir` of `farm`, whose units were last wanted `again` then.
+/// `only`: nothing is said of other jobs, where any are named.
 pub(crate) fn check(
     dir: &Path,
     farm: FarmId,
     owed: &[Owed],
-    notes: &Notes,
+    again: &BTreeMap<JobId, Again>,
     only: &[JobId],
 ) -> io::Result<Outputs> {
     let named = |path: &Path, e: &io::Error| io::Error::new(e.kind(), format!("{}: {e}", path.display()));
@@ -46,10 +36,10 @@ pub(crate) fn check(
         needed(owed, &contents, &mut report).map_err(|e| named(&blobs, &e))?;
         let path = dir.join(format!("outputs/{}.outputs", owed.job.0));
         let mut kept = Kept::default();
-        let again = notes.again.get(&owed.job).unwrap_or(&never);
-        let read = kept.read(&path, &Owner::new(farm, owed.job), again, &contents);
+        let wanted = again.get(&owed.job).unwrap_or(&never);
+        let read = kept.read(&path, &Owner::new(farm, owed.job), wanted, &contents);
         read.map_err(|e| named(&path, &e))?;
-        let waiting = kept.join(owed, notes.synced.unwrap_or(u64::MAX), &contents);
+        let waiting = kept.join(owed, &contents);
         report.in_journal.0 += waiting.within(&owed.units).units();
         let lost = owed.units.without(&kept.whole);
         tell(owed.job, &lost.within(&kept.damaged), OutputLoss::Damaged, &mut report);
@@ -140,10 +130,10 @@ impl Kept {
         Ok(())
     }
 
-    /// What the journal's records after `after` have beyond the file: the units.
-    fn join(&mut self, owed: &Owed, after: u64, contents: &Contents) -> UnitSet {
+    /// Units whose outputs the file has not, or not whole, and the journal has: the next start writes them again.
+    fn join(&mut self, owed: &Owed, contents: &Contents) -> UnitSet {
         let mut waiting = UnitSet::default();
-        for &(sequence, unit) in owed.journal.iter().filter(|(sequence, _)| *sequence > after) {
+        for &(sequence, unit) in &owed.journal {
             if sequence > self.last || !self.there.contains(unit) {
                 let named = owed.named.get(&unit).into_iter().flatten().copied();
                 self.enter(unit, named, contents);

@@ -15,7 +15,7 @@ const DAMAGED: OutputLoss = OutputLoss::Damaged;
 fn farm() -> State {
     let state = State::of(&[(1, [0, 1]), (2, [2, 3]), (3, [4, 5])]);
     state.keep(FARM, JOB, &[1, 2, 3]);
-    state.synced(9);
+    state.retire(9);
     state
 }
 
@@ -72,15 +72,27 @@ fn what_the_journal_has_beyond_the_files_is_not_missed() {
         let report = state.audit();
         (report.holds, report.outputs.unwrap().in_journal.0)
     };
-    assert_eq!(waiting(&state), (false, 0), "each start notes how far they were synced: the note is lost");
-    assert_eq!(state.lost(), [(1, 2, 6, MISSING)]);
-    assert!(state.audit().notes.iter().any(|note| note.contains("outputs/synced is missing or damaged")));
-    // The records of the journal begin with others.
-    state.synced(state.sequence(2));
+    assert_eq!(waiting(&state), (true, 4));
+    // What is in the ledger is nowhere but in the files.
+    state.retire(state.sequence(2));
     assert_eq!(waiting(&state), (false, 2));
     assert_eq!(state.lost(), [(1, 2, 4, MISSING)]);
-    state.synced(state.sequence(1));
+    state.retire(state.sequence(1));
     assert_eq!(waiting(&state), (true, 4));
+}
+
+#[test]
+fn what_is_damaged_in_the_files_and_whole_in_the_journal_is_not_missed() {
+    let state = farm();
+    let path = state.outputs(JOB);
+    let mut bytes = std::fs::read(&path).unwrap();
+    let at = bytes.len() / 2;
+    bytes[at] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    assert_eq!(state.lost().len(), 1);
+    state.retire(0);
+    let report = state.audit();
+    assert!(report.holds && report.outputs.unwrap().in_journal.0 > 0);
 }
 
 #[test]
@@ -102,7 +114,6 @@ fn a_long_output_whose_content_is_gone_or_damaged_is_told_by_its_unit() {
 #[test]
 fn a_long_output_is_looked_at_whether_its_hash_is_in_a_file_or_in_the_journal() {
     let in_journal = State::of(&[(1, [0, 1]), (2, [2, 3]), (3, [4, 5])]);
-    in_journal.synced(0);
     for state in [farm(), in_journal] {
         let path = state.path("blobs");
         let bytes = std::fs::read(&path).unwrap();
@@ -139,7 +150,7 @@ fn a_content_that_only_the_second_run_names_is_looked_at_though_the_first_is_in_
 #[test]
 fn an_audit_of_one_job_counts_the_outputs_of_that_job_alone() {
     let state = farm();
-    state.synced(0);
+    state.retire(0);
     state.beside(&[8; 700]);
     state.flip_last("blobs");
     let of = |jobs: &[JobId]| {
@@ -170,7 +181,7 @@ fn units_that_ran_again_count_once_and_their_new_outputs_are_those_that_must_be_
     assert_eq!(shares, 8);
     // The first outputs of both are not what must be there.
     state.keep(FARM, JOB, &[1, 2, 3]);
-    state.synced(99);
+    state.retire(99);
     assert!(state.lost().is_empty());
     state.append(owner.label(50, Kind::Again, 0, 0), &starfarm_protocol::outputs::intervals_body(&[(2, 4)]));
     assert_eq!(state.lost(), [(1, 2, 4, MISSING)]);
@@ -194,16 +205,16 @@ fn a_file_that_is_an_older_copy_of_itself_is_recognised_by_the_note_of_units_tha
     let state = State::of(&[(1, [0, 1]), (2, [2, 3]), (3, [4, 5])]);
     state.rerun_and_end(&[2, 3]);
     state.keep(FARM, JOB, &[1, 2, 3]);
-    state.synced(99);
+    state.retire(99);
     assert!(state.lost().is_empty(), "nothing says that they ran again");
     // As the records have it: three that ran, the end, and then those two are wanted again.
     state.again(FARM, &[(9, (2, 4))]);
     assert_eq!(state.lost(), [(1, 2, 4, MISSING)]);
     // Of records that the journal gives again.
-    state.synced(8);
+    state.retire(8);
     let report = state.audit();
     assert_eq!((report.holds, report.outputs.unwrap().in_journal.0), (true, 2));
-    state.synced(99);
+    state.retire(99);
     state.again(FARM, &[(3, (0, 6))]);
     assert!(state.lost().is_empty(), "they were wanted again before they ran");
     // One of another farm.

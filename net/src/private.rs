@@ -58,10 +58,7 @@ pub fn nobody_elses(path: &Path, deep: bool) -> io::Result<()> {
                  there run `chown -h {me} {shown}` as root"
             )));
         }
-        if there.file_type().is_fifo() {
-            let shown = path.display();
-            return Err(refused(format!("{shown} is a named pipe, and no file here is one: delete it")));
-        }
+        no_pipe(&path, &there)?;
         if deep && there.is_dir() {
             nobody_elses(&path, deep)?;
         }
@@ -69,11 +66,24 @@ pub fn nobody_elses(path: &Path, deep: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// Nobody but this user and root can change the file `path`, which a person wrote.
+/// A read of a named pipe never ends where nobody writes to it.
+fn no_pipe(path: &Path, there: &Metadata) -> io::Result<()> {
+    let shown = path.display();
+    let is_pipe = there.file_type().is_fifo();
+    if is_pipe {
+        Err(refused(format!("{shown} is a named pipe, and no file here is one: delete it")))
+    } else {
+        Ok(())
+    }
+}
+
+/// Nobody but this user and root can change the file `path`, which a person wrote; and it is no named pipe.
 ///
 /// # Errors
 /// It is not there, or others can: the words say what to do.
 pub fn unchanged_by_others(path: &Path) -> io::Result<()> {
+    // A link may lead to one: what a shell puts in place of `<(COMMAND)` does.
+    no_pipe(path, &fs::symlink_metadata(path)?)?;
     let there = fs::metadata(path)?;
     let (shown, me, uid) = (path.display(), me(), there.uid());
     if is_foreign(uid, me) {

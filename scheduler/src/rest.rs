@@ -31,11 +31,14 @@ impl AtRest {
     /// Something in it is damaged or cannot be read; the sentence says what to do.
     pub fn read(dir: &Path) -> Result<Option<Self>, SchedulerError> {
         let Some(FarmFile { id, epoch, .. }) = read_farm(dir)? else { return Ok(None) };
-        let (now_us, mut outputs) = (unix_now_us(), OutputStore::look(&dir.join("outputs"), id));
+        let (now_us, retired) = (unix_now_us(), journal::retired_at_rest(dir, id)?);
+        let mut outputs = OutputStore::look(&dir.join("outputs"), id, retired);
         let config = Config { hits_kept: HitsKept::ALL, ..Config::new(id, epoch) };
         let mut restoring = Restoring::new(config, now_us);
         let last = journal::replay_at_rest(dir, (id, epoch), &mut |framed| {
-            apply(framed, &mut restoring, &mut outputs, "read")
+            let record = apply(framed, &mut restoring)?;
+            outputs.take(framed.sequence, &record).expect("what cannot be read is told to who asks for it");
+            Ok(())
         })?;
         let path = dir.join("blobs");
         let cannot_read = |e| SchedulerError::State(format!("cannot read {}: {e}", path.display()));

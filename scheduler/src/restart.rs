@@ -73,14 +73,25 @@ pub(crate) fn restart(
     let folder = state.file("outputs");
     let outputs_error = |e| SchedulerError::State(format!("{} cannot be used: {e}", folder.display()));
     // The ledger gives no outputs again: what lies before it was synced.
-    let given_again_after = after.max(journal.retired());
-    let mut outputs = OutputStore::open(&folder, state.farm.id, given_again_after, journal.last_sequence())
-        .map_err(outputs_error)?;
-    let mut replayed = 0_u64;
-    journal.replay(after, &mut |framed| {
-        replayed += 1;
-        apply(framed, &mut restoring, &mut outputs, "written")
-    })?;
+    let retired = journal.retired();
+    let mut outputs =
+        OutputStore::open(&folder, state.farm.id, retired, journal.last_sequence()).map_err(outputs_error)?;
+    let (mut replayed, mut unwritten) = (0_u64, None);
+    // Also what lies before the checkpoint: files of outputs may have been lost since.
+    let done = journal.replay(after.min(retired), &mut |framed| {
+        let record = if framed.sequence > after {
+            replayed += 1;
+            apply(framed, &mut restoring)?
+        } else {
+            decode(framed)?
+        };
+        outputs.take(framed.sequence, &record).map_err(|e| unwritten.insert(e).to_string())
+    });
+    if let Some(e) = unwritten {
+        return Err(outputs_error(e));
+    }
+    done?;
+    outputs.is_replayed();
     // Before anything is sent: a scheduler of this epoch exists.
     let sequence = journal.last_sequence() + 1;
     let mut body = Vec::new();
@@ -128,18 +139,16 @@ fn open_checkpoint(
     Ok((opened.checkpoint, None))
 }
 
-/// Applies a record of the journal to what it changes; `how` outputs are come at says what may fail.
-pub(crate) fn apply(
-    framed: &Frame<'_>,
-    restoring: &mut Restoring,
-    outputs: &mut OutputStore,
-    how: &str,
-) -> Result<(), String> {
-    let (sequence, kind) = (framed.sequence, framed.kind);
-    let record = Record::decode(kind, framed.body)
-        .map_err(|_| format!("record {sequence} of kind {kind} cannot be read: a newer starfarm wrote it"))?;
-    restoring.apply(&record).map_err(|why| format!("record {sequence}: {why}"))?;
-    outputs.take(sequence, &record).map_err(|e| format!("the outputs cannot be {how}: {e}"))
+/// Applies a record of the journal to the farm, and returns it.
+pub(crate) fn apply(framed: &Frame<'_>, restoring: &mut Restoring) -> Result<Record, String> {
+    let record = decode(framed)?;
+    restoring.apply(&record).map_err(|why| format!("record {}: {why}", framed.sequence))?;
+    Ok(record)
+}
+
+fn decode(&Frame { sequence, kind, body, .. }: &Frame<'_>) -> Result<Record, String> {
+    Record::decode(kind, body)
+        .map_err(|_| format!("record {sequence} of kind {kind} cannot be read: a newer starfarm wrote it"))
 }
 
 /// The records of a checkpoint as bytes: length u32, kind u8, body, one after another.

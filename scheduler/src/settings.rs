@@ -157,6 +157,11 @@ mod tests {
         assert!(nowhere.contains("config.toml cannot be read"), "{nowhere}");
         let gone = settle(&Given::default(), Some(&state.join("gone.toml")), &state).unwrap_err().to_string();
         assert!(gone.contains("gone.toml cannot be read"), "{gone}");
+        // A start waited there for ever.
+        let pipe = state.join("pipe.toml");
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        let pipe = settle(&Given::default(), Some(&pipe), &state).unwrap_err().to_string();
+        assert!(pipe.contains("is a named pipe"), "{pipe}");
         std::fs::remove_dir_all(state).unwrap();
     }
 }

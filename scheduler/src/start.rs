@@ -1,5 +1,6 @@
 //! Wiring: opens the state directory, binds the sockets, starts the threads. A handle stops them again.
 
+use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -25,6 +26,7 @@ use crate::store::blobs::{AGAIN, Blobs};
 use crate::store::checkpoint::{self, Checkpoint};
 use crate::store::disk::{self, Ballast, LowWater};
 use crate::store::journal::{Journal, Lister};
+use crate::store::outputs::OutputStore;
 use crate::store::state::{StateDir, random, unix_now_us};
 use crate::threads::command::bells::Bells;
 use crate::threads::command::{Desk, Listeners, Places};
@@ -158,7 +160,7 @@ pub fn start(options: Options) -> Result<Handle, SchedulerError> {
         settings,
         ..Config::new(farm, epoch)
     };
-    let restarted =
+    let mut restarted =
         restart(&mut state, (options.decisions, options.journal_segment_kib << 10), config, shared.now_us())?;
     state.notes.extend(back_from_a_copy(&restarted.farm, &keys));
     state.write_join_files(&mut keys, &addresses)?;
@@ -168,6 +170,10 @@ pub fn start(options: Options) -> Result<Handle, SchedulerError> {
         without_specification(&jobs, &mut blobs.lock().expect("nobody else has it yet"))
             .map_err(cannot_use)?,
     );
+    let lacking = without_outputs(&restarted.farm, &jobs, &mut restarted.outputs);
+    state
+        .notes
+        .extend(lacking.map_err(|e| SchedulerError::State(format!("the outputs cannot be read: {e}")))?);
     let low_water = LowWater::new(state.path(), options.low_water_mib);
     shared.no_room.store(!options.no_journal && low_water.lack().is_some(), Ordering::Relaxed);
     let house = Arc::new(House {
@@ -188,7 +194,7 @@ pub fn start(options: Options) -> Result<Handle, SchedulerError> {
 }
 
 /// Says which jobs lost what they are made from. Of those that have ended nobody needs the bytes, so they are not read.
-fn without_specification(jobs: &[JobInfo], blobs: &mut Blobs) -> std::io::Result<Vec<String>> {
+fn without_specification(jobs: &[JobInfo], blobs: &mut Blobs) -> io::Result<Vec<String>> {
     let (mut notes, mut ended) = (Vec::new(), Vec::new());
     for job in jobs {
         if job.state.ended() {
@@ -202,14 +208,42 @@ fn without_specification(jobs: &[JobInfo], blobs: &mut Blobs) -> std::io::Result
         }
     }
     if !ended.is_empty() {
-        let more = if ended.len() > NAMED_MAX { ", ..." } else { "" };
-        let (count, named) = (ended.len(), ended[..ended.len().min(NAMED_MAX)].join(", "));
         notes.push(format!(
-            "ended jobs that lost their specification ({count}): {named}{more}. What they counted stays; to see the values of \
-             hits, or to run units again, {AGAIN}"
+            "ended jobs that lost their specification ({}): {}. What they counted stays; to see the values of hits, or to run \
+             units again, {AGAIN}",
+            ended.len(),
+            first_of(&ended)
         ));
     }
     Ok(notes)
+}
+
+/// Says which jobs lack outputs since their file was deleted or emptied, and the journal did not have all that was in it.
+fn without_outputs(farm: &Farm, jobs: &[JobInfo], outputs: &mut OutputStore) -> io::Result<Option<String>> {
+    let mut lacking = Vec::new();
+    for job in jobs.iter().map(|job| job.id) {
+        let owed = farm.owed_outputs(job).unwrap_or_default();
+        if outputs.was_found(job) || owed.is_empty() {
+            continue;
+        }
+        let lost = outputs.snapshot(job)?.lost(&owed, false, |_| Ok(None))?;
+        let units: u128 = lost.iter().map(|lost| lost.hi.0 - lost.lo.0).sum();
+        lacking.extend((units > 0).then(|| format!("{} ({units})", job.0)));
+    }
+    Ok((!lacking.is_empty()).then(|| {
+        format!(
+            "jobs whose file of outputs was deleted or emptied ({}), with how many outputs are missing: {}. Put the files back \
+             while no scheduler runs, or let the units run again with `starfarm job retry --missing-outputs ID`",
+            lacking.len(),
+            first_of(&lacking)
+        )
+    }))
+}
+
+/// The first few of many, for a note.
+fn first_of(named: &[String]) -> String {
+    let more = if named.len() > NAMED_MAX { ", ..." } else { "" };
+    format!("{}{more}", named[..named.len().min(NAMED_MAX)].join(", "))
 }
 
 /// The journal says of some keys that they were revoked, and the file of keys does not: it may be an older copy.
@@ -218,13 +252,12 @@ fn back_from_a_copy(farm: &Farm, keys: &KeyStore) -> Option<String> {
     names.retain(|name| keys.holder(name).is_some());
     names.sort_unstable();
     names.dedup();
-    let first = names.iter().take(NAMED_MAX).map(|name| foreign::name(name).to_string()).collect::<Vec<_>>();
-    let more = if names.len() > NAMED_MAX { ", ..." } else { "" };
+    let names: Vec<_> = names.iter().map(|name| foreign::name(name).to_string()).collect();
     (!names.is_empty()).then(|| {
         format!(
-            "keys were revoked whose nodes have valid ones in keys.json: {}{more}. If that file is an older copy, revoke \
+            "keys were revoked whose nodes have valid ones in keys.json: {}. If that file is an older copy, revoke \
              again what was revoked since, join keys as well: `starfarm key revoke NAME`",
-            first.join(", ")
+            first_of(&names)
         )
     })
 }

@@ -1,7 +1,7 @@
 //! A state directory with a journal: of programs that ran, and the outputs that they left, or of a search.
 #![allow(dead_code)] // each test file uses some of it
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
@@ -12,10 +12,9 @@ use starfarm_protocol::admin::OutputLoss;
 use starfarm_protocol::ids::{Attempt, Boot, ContentHash, Epoch, FarmId, JobId, NodeId};
 use starfarm_protocol::job::{JobFacts, JobState, MaxFailures, Sizing, WorkFacts};
 use starfarm_protocol::journal::Record;
-use starfarm_protocol::journal::frame::{Frame, MARK, Place};
+use starfarm_protocol::journal::frame::{Frame, MARK, Place, SEAL};
 use starfarm_protocol::journal::record::{Ended, JobTotals};
 use starfarm_protocol::journal::segment::{Head, Part};
-use starfarm_protocol::journal::synced;
 use starfarm_protocol::outputs::again::{self, Again};
 use starfarm_protocol::outputs::{Kind, Owner};
 use starfarm_protocol::packed::{Entry, Label};
@@ -54,6 +53,27 @@ pub struct State {
     records: RefCell<Vec<Record>>,
     /// Units of each record that ran some.
     ran: Vec<[u128; 2]>,
+    /// So many records are in the ledger, at most.
+    retired: Cell<usize>,
+}
+
+/// As the ledger has it: what units wrote is left out.
+fn short(record: &Record) -> Record {
+    match record {
+        Record::Ran { job, node, units, .. } => {
+            let pieces = units.iter().map(|(unit, _)| (*unit, unit + 1)).collect();
+            Record::Done { job: *job, node: *node, pieces, hits: Vec::new() }
+        }
+        other => other.clone(),
+    }
+}
+
+/// Appends a record as a frame.
+fn frame(record: &Record, place: &mut Place, bytes: &mut Vec<u8>) {
+    let mut body = Vec::new();
+    record.encode(&mut body);
+    let sequence = place.sequence + 1;
+    Frame { sequence, commit: sequence, epoch: 1, kind: record.kind(), body: &body }.write(place, bytes);
 }
 
 impl State {
@@ -108,7 +128,7 @@ impl State {
             Record::Submitted(facts),
             Record::Leased { job: JOB, mark: 6 },
         ];
-        Self { path, records: RefCell::new(records), ran: Vec::new() }
+        Self { path, records: RefCell::new(records), ran: Vec::new(), retired: Cell::new(0) }
     }
 
     fn record(&self, units: &[u128]) -> Record {
@@ -124,21 +144,39 @@ impl State {
         let (abandoned, totals) = (Vec::new(), JobTotals::default());
         let ended = Ended { job, state: JobState::Finished, done, failed: 0, abandoned, totals };
         self.records.borrow_mut().push(Record::Ended(ended));
-        let (part, farm) = (Part::Journal, FARM);
-        let head = Head { part, farm, number: 1, first: 1, last: 0, chain: 0, seal: 0 };
-        let (mut bytes, mut place) = (head.to_bytes(), Place::default());
-        for record in &*self.records.borrow() {
-            let mut body = Vec::new();
-            record.encode(&mut body);
-            let sequence = place.sequence + 1;
-            Frame { sequence, commit: sequence, epoch: 1, kind: record.kind(), body: &body }
-                .write(&mut place, &mut bytes);
+        self.write();
+    }
+
+    /// Writes the records, the older ones to the ledger.
+    fn write(&self) {
+        let records = self.records.borrow();
+        let (old, new) = records.split_at(self.retired.get().min(records.len()));
+        let (farm, last, chain, seal) = (FARM, old.len() as u64, 0, 0xABCD);
+        let mut place = Place::default();
+        for name in ["ledger/00000001.led", "journal/00000001.seg", "journal/00000002.seg"] {
+            let _ = std::fs::remove_file(self.path(name));
         }
+        if last > 0 {
+            let mut bytes =
+                Head { part: Part::Ledger, farm, number: 1, first: 1, last, chain, seal }.to_bytes();
+            let mut in_short = Place::default();
+            old.iter().for_each(|record| frame(&short(record), &mut in_short, &mut bytes));
+            let sequence = in_short.sequence;
+            Frame { sequence, commit: 1, epoch: 1, kind: SEAL, body: &last.to_le_bytes() }
+                .write(&mut in_short, &mut bytes);
+            std::fs::write(self.path("ledger/00000001.led"), bytes).unwrap();
+            place = Place { sequence: last, chain: seal };
+        }
+        let number = 1 + u64::from(last > 0);
+        let head =
+            Head { part: Part::Journal, farm, number, first: last + 1, last: 0, chain: place.chain, seal: 0 };
+        let mut bytes = head.to_bytes();
+        new.iter().for_each(|record| frame(record, &mut place, &mut bytes));
         let sequence = place.sequence;
         Frame { sequence, commit: sequence + 1, epoch: 1, kind: MARK, body: &[] }
             .write(&mut place, &mut bytes);
         bytes.resize(bytes.len() + 65_536, 0);
-        std::fs::write(self.path("journal/00000001.seg"), bytes).unwrap();
+        std::fs::write(self.path(&format!("journal/{number:08}.seg")), bytes).unwrap();
     }
 
     /// These units are wanted again, run again, and the job ends again.
@@ -215,9 +253,10 @@ impl State {
         packed(&self.outputs(JOB), label, body);
     }
 
-    /// Outputs were on the disk up to this record.
-    pub fn synced(&self, sequence: u64) {
-        std::fs::write(self.path("outputs/synced"), synced::to_bytes(FARM, sequence)).unwrap();
+    /// Records up to this one are in the ledger, without what units wrote.
+    pub fn retire(&self, sequence: u64) {
+        self.retired.set(sequence as usize);
+        self.write();
     }
 
     /// These units of the job were last wanted again by these records.

@@ -273,30 +273,34 @@ impl KeyStore {
         line(&format!("starfarm enrolments 1 after {}", self.checksum()))
     }
 
-    /// Enrols again what stands in such a file, if it goes on where this store is. An end that was not written
-    /// whole is left out: nobody was told of it.
+    /// Enrols again what stands in such a file, if it goes on where this store is. An end that is not whole is left out:
+    /// if it was being written, nobody was told of it. Whether there was none.
     ///
     /// # Errors
     /// A line is damaged and others follow.
-    pub fn enrol_again(&mut self, text: &str) -> Result<(), String> {
+    pub fn enrol_again(&mut self, text: &str) -> Result<bool, String> {
         let mut lines = text.split_inclusive('\n').map(checked);
         let head = lines.next().flatten();
         if head.is_none() && lines.any(|line| line.is_some()) {
             return Err("its first line is damaged".into());
         }
         if head != checked(&self.enrolments_head()) {
-            return Ok(());
+            return Ok(head.is_some());
         }
+        let mut is_whole = true;
         while let Some(next) = lines.next() {
             let entry = next.and_then(|json| serde_json::from_str::<(PublicKey, EnrolledKey)>(json).ok());
             match entry {
                 Some((key, entry)) => drop(self.keys.insert(key, entry)),
-                None if lines.all(|line| line.is_none()) => break,
+                None if lines.all(|line| line.is_none()) => {
+                    is_whole = false;
+                    break;
+                }
                 None => return Err("a line in it is damaged".into()),
             }
         }
         self.index = self.indexed();
-        Ok(())
+        Ok(is_whole)
     }
 }
 
@@ -480,18 +484,21 @@ mod tests {
         }
         let again = |text: &str| {
             let mut again = before.clone();
-            again.enrol_again(text).map(|()| again)
+            again.enrol_again(text).map(|is_whole| (again, is_whole))
         };
-        assert_eq!(again(&text).unwrap(), store);
-        assert_eq!(again(&text[..text.len() - 1]).unwrap().holder("c"), None);
-        assert_eq!(again("").unwrap(), before);
+        assert_eq!(again(&text).unwrap(), (store.clone(), true));
+        let (torn, is_whole) = again(&text[..text.len() - 1]).unwrap();
+        assert!(torn.holder("b").is_some() && torn.holder("c").is_none() && !is_whole);
+        let (flipped, is_whole) = again(&text.replace("\"c\"", "\"x\"")).unwrap();
+        assert!(flipped == torn && !is_whole);
+        assert_eq!(again("").unwrap(), (before.clone(), false));
         assert!(again(&text.replace("\"b\"", "\"x\"")).is_err(), "another line follows");
         let other = if text.starts_with('0') { "1" } else { "0" };
         assert!(again(&format!("{other}{}", &text[1..])).is_err(), "so they do behind the head");
-        assert_eq!(again(&store.enrolments_head()[1..]).unwrap(), before);
+        assert_eq!(again(&store.enrolments_head()[1..]).unwrap(), (before.clone(), false));
         store.revoke_key(&PublicKey([8; 32])).unwrap();
         let revoked = store.clone();
-        store.enrol_again(&text).unwrap();
+        assert!(store.enrol_again(&text).unwrap());
         assert_eq!(store, revoked, "those of an older store say nothing");
     }
 }

@@ -130,10 +130,15 @@ impl Blobs {
     /// # Errors
     /// The file was deleted, or another one took its place.
     pub(crate) fn is_in_place(&self) -> io::Result<()> {
-        self.file.is_in_place(
-            "specifications and long outputs that it held are lost. Put it back where you can, then start the scheduler \
-             again with the same --state: it names the jobs that lack their specification",
-        )
+        if self.file.is_in_place()? {
+            return Ok(());
+        }
+        Err(io::Error::other(format!(
+            "{} was deleted or replaced while the scheduler ran; specifications and long outputs that it held are lost. Put \
+             it back where you can, then start the scheduler again with the same --state: it names the jobs that lack their \
+             specification",
+            self.file.path().display()
+        )))
     }
 
     /// Bytes of a content; `None` where it is not here, or not whole.

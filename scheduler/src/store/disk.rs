@@ -1,9 +1,9 @@
 //! The disk under the state directory: what kind it is, how much room it has, and the ballast that is thrown off
 //! when it has none.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -123,6 +123,24 @@ pub(crate) fn if_there<T>(outcome: io::Result<T>) -> io::Result<Option<T>> {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
         outcome => outcome.map(Some),
     }
+}
+
+/// Which file it is, whatever its name: no other has the same while it is there, or open.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct FileId {
+    dev: u64,
+    ino: u64,
+}
+
+impl FileId {
+    pub(crate) fn of(there: &Metadata) -> Self {
+        Self { dev: there.dev(), ino: there.ino() }
+    }
+}
+
+/// Which file lies at `path`, if any.
+pub(crate) fn file_id(path: &Path) -> io::Result<Option<FileId>> {
+    Ok(if_there(fs::metadata(path))?.map(|there| FileId::of(&there)))
 }
 
 /// Makes a file, or empties one that a crash left, readable by its owner only.

@@ -24,7 +24,7 @@ use starfarm_protocol::journal::segment::{HEAD_BYTES, Head, HeadError, Part};
 
 pub(crate) use ledger::Retirer;
 pub(crate) use listing::{Lister, Listing};
-pub(crate) use open::replay_at_rest;
+pub(crate) use open::{replay_at_rest, retired_at_rest};
 pub(crate) use writer::Journal;
 
 use crate::descriptors::wait_for;

@@ -11,21 +11,19 @@ mod note;
 mod walk;
 
 use std::collections::{HashMap, HashSet};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use starfarm_net::private_folder;
 use starfarm_protocol::ids::{Attempt, FarmId, JobId};
-use starfarm_protocol::journal::synced;
 use starfarm_protocol::outputs::Owner;
 use starfarm_protocol::wire::CommandUnit;
 use starfarm_scheduler_core::{NodeId, Record};
 
 use crate::descriptors::wait_for;
-use crate::store::disk::{if_there, numbers, sync_folder};
+use crate::store::disk::{if_there, numbers};
 use job_file::{Access, JobFile, Known};
 pub(crate) use job_file::{Output, Page};
 pub(crate) use kept::Snapshot;
@@ -40,9 +38,11 @@ pub(crate) struct OutputStore {
     dir: PathBuf,
     farm: FarmId,
     access: Access,
-    /// The journal gives all records after this one again.
+    /// The journal gives all records after this one again, until [`OutputStore::is_replayed`].
     replayed_after: u64,
     written_upto: u64,
+    /// Jobs whose file was there when the store was opened, and not empty.
+    found: HashSet<JobId>,
     jobs: HashMap<JobId, JobFile>,
     /// Why those of a job cannot be read; only where nobody keeps them.
     unreadable: HashMap<JobId, String>,
@@ -56,24 +56,45 @@ pub(crate) struct OutputStore {
 
 impl OutputStore {
     /// Opens the store of a farm in directory `dir`, or makes it. All records of the journal after `replayed_after`
-    /// will be given again; up to it what [`OutputStore::unsynced`] gave was synced.
-    /// What a batch says of a record after `written_upto`, the journal's last, is cut off: a person gave up the
+    /// will be given again, so what the files lack of them comes back; up to it what [`OutputStore::unsynced`] gave was
+    /// synced. What a batch says of a record after `written_upto`, the journal's last, is cut off: a person gave up the
     /// journal's end, and its numbers are given again.
+    ///
+    /// # Errors
+    /// The directory cannot be used, or something in it is no file: the words name it.
     pub(crate) fn open(dir: &Path, farm: FarmId, replayed_after: u64, written_upto: u64) -> io::Result<Self> {
         private_folder(dir)?;
         let mut store =
             Self { made: true, ..Self::new(dir, farm, Access::Kept, (replayed_after, written_upto)) };
-        store.note = Note::open(dir, farm, written_upto, &store.jobs()?, &mut store.notes)?;
-        // It must not run ahead where the journal's end was given up; and that it is not there is damage from now on.
-        store.note_synced(replayed_after)?.sync_all()?;
-        sync_folder(&dir.join("synced"))?;
+        let jobs = store.jobs()?;
+        for job in &jobs {
+            if length(&store.path(*job))? > 0 {
+                store.found.insert(*job);
+            }
+        }
+        length(&dir.join("again"))?;
+        store.note = Note::open(dir, farm, written_upto, &jobs, &mut store.notes)?;
+        // Releases before wrote there what no reader needs any more.
+        if_there(fs::remove_file(dir.join("synced")))?;
         Ok(store)
     }
 
-    /// The store in directory `dir` of a farm that nobody runs. The journal is to give all its records.
-    pub(crate) fn look(dir: &Path, farm: FarmId) -> Self {
-        let store = Self::new(dir, farm, Access::AtRest, (u64::MAX, u64::MAX));
+    /// The store in directory `dir` of a farm that nobody runs. The journal is to give all its records after
+    /// `replayed_after`.
+    pub(crate) fn look(dir: &Path, farm: FarmId, replayed_after: u64) -> Self {
+        let store = Self::new(dir, farm, Access::AtRest, (replayed_after, u64::MAX));
         Self { note: Note::look(dir, farm), ..store }
+    }
+
+    /// The journal has given all that it has. A file that is opened from now on is what there is.
+    pub(crate) fn is_replayed(&mut self) {
+        self.replayed_after = u64::MAX;
+        self.jobs.values_mut().for_each(JobFile::is_replayed);
+    }
+
+    /// Whether the file of a job was there when the store was opened, and not empty.
+    pub(crate) fn was_found(&self, job: JobId) -> bool {
+        self.found.contains(&job)
     }
 
     fn new(dir: &Path, farm: FarmId, access: Access, (replayed_after, written_upto): (u64, u64)) -> Self {
@@ -83,6 +104,7 @@ impl OutputStore {
             access,
             replayed_after,
             written_upto,
+            found: HashSet::new(),
             jobs: HashMap::new(),
             unreadable: HashMap::new(),
             note: Note::default(),
@@ -90,17 +112,6 @@ impl OutputStore {
             made: false,
             notes: Vec::new(),
         }
-    }
-
-    /// Notes how far all outputs are on the disk: what the journal has beyond it may not be in the files yet. The note is
-    /// not synced itself: it may lag behind, and never runs ahead.
-    pub(crate) fn note_synced(&self, sequence: u64) -> io::Result<File> {
-        let mut options = OpenOptions::new();
-        let options = options.create(true).truncate(false).write(true).mode(0o600);
-        let file = wait_for(|| options.open(self.dir.join("synced")))?;
-        // Over the one before: a kill in between leaves one or the other.
-        file.write_all_at(&synced::to_bytes(self.farm, sequence), 0)?;
-        Ok(file)
     }
 
     /// The note of jobs and of units that were wanted again, where it is to be saved: due before a checkpoint is, since what
@@ -125,6 +136,9 @@ impl OutputStore {
     /// Keeps what the journal's record `sequence` says of outputs. Records come in their order; one that is here
     /// already is left out.
     pub(crate) fn take(&mut self, sequence: u64, record: &Record) -> io::Result<()> {
+        if let Some(job) = record.job().filter(|_| Self::heeds(record)) {
+            self.make_way(sequence, job)?;
+        }
         let (job, taken) = match record {
             Record::Ran { job, attempt, node, units } => {
                 (*job, self.append(sequence, *job, (*attempt, *node), units))
@@ -180,16 +194,26 @@ impl OutputStore {
     /// who appends. Due before a checkpoint is saved, since what lies before it is not replayed again.
     ///
     /// # Errors
-    /// A file was deleted or replaced: what was appended to it since is in the journal alone.
+    /// A file was deleted or replaced: what was appended to it since the last time is in the journal alone.
     pub(crate) fn unsynced(&mut self) -> io::Result<Vec<Arc<File>>> {
         let mut files = Vec::new();
         if self.made {
             files.push(Arc::new(wait_for(|| File::open(&self.dir))?));
         }
         for file in self.jobs.values_mut().filter(|file| file.dirty) {
-            file.is_in_place()?;
+            if !file.is_in_place()? {
+                return Err(io::Error::other(format!(
+                    "{} was deleted or replaced while the scheduler ran; what the journal has of it is written when the \
+                     scheduler starts",
+                    file.path.display()
+                )));
+            }
             files.push(file.file()?.file());
         }
+        // Nobody may read there for long: a person learns of it while the right file can still be put back.
+        let open: Vec<_> =
+            self.jobs.iter().filter(|(_, file)| file.file.is_some()).map(|(job, _)| *job).collect();
+        open.into_iter().try_for_each(|job| self.forget_replaced(job))?;
         // Not before all are open: who could not be opened now is due the next time.
         self.made = false;
         self.jobs.values_mut().for_each(|file| file.dirty = false);
@@ -201,7 +225,7 @@ impl OutputStore {
     }
 
     pub(crate) fn delete(&mut self, job: JobId) -> io::Result<()> {
-        self.jobs.remove(&job);
+        self.close(job);
         self.note.retain(|other| other != job);
         if_there(fs::remove_file(self.path(job))).map(drop)
     }
@@ -225,6 +249,43 @@ impl OutputStore {
         self.dir.join(format!("{}.outputs", job.0))
     }
 
+    fn close(&mut self, job: JobId) {
+        let was_open = self.jobs.remove(&job).is_some_and(|file| file.file.is_some());
+        self.open -= usize::from(was_open);
+    }
+
+    /// A file that lacks a record and has later ones ends before these: the journal gives them all again.
+    fn make_way(&mut self, sequence: u64, job: JobId) -> io::Result<()> {
+        if self.access == Access::AtRest || self.replayed_after == u64::MAX {
+            return Ok(());
+        }
+        let Some(file) = self.job(job, false)? else { return Ok(()) };
+        if let Some(at) = file.where_it_is_lacking(sequence) {
+            file.file()?.cut(at)?;
+            self.close(job);
+        }
+        Ok(())
+    }
+
+    /// Lets go of a file that a person deleted or replaced, where all that was written to it was synced: what lies there now
+    /// is what a start would find.
+    fn forget_replaced(&mut self, job: JobId) -> io::Result<()> {
+        let Some(file) = self.jobs.get(&job).filter(|file| !file.dirty && self.access == Access::Kept) else {
+            return Ok(());
+        };
+        if !file.is_in_place()? {
+            self.notes.push(format!(
+                "{} was deleted or replaced while the scheduler runs: outputs of job {} that are not there now are missing, \
+                 says `starfarm results`. Put the right file there, or let their units run again with `starfarm job retry \
+                 --missing-outputs`",
+                file.path.display(),
+                job.0
+            ));
+            self.close(job);
+        }
+        Ok(())
+    }
+
     fn made_job(&mut self, job: JobId) -> io::Result<&mut JobFile> {
         Ok(self.job(job, true)?.expect("it is made where it is not there"))
     }
@@ -233,6 +294,10 @@ impl OutputStore {
     fn job(&mut self, job: JobId, make: bool) -> io::Result<Option<&mut JobFile>> {
         if let Some(why) = self.unreadable.get(&job) {
             return Err(io::Error::other(why.clone()));
+        }
+        // One that is open goes on to be appended to: the next checkpoint says what became of it.
+        if !make || self.jobs.get(&job).is_some_and(|file| file.file.is_none()) {
+            self.forget_replaced(job)?;
         }
         if self.jobs.get(&job).is_none_or(|file| file.file.is_none()) {
             if self.open >= OPEN_MAX {
@@ -260,6 +325,18 @@ impl OutputStore {
             self.jobs.insert(job, file);
         }
         Ok(self.jobs.get_mut(&job))
+    }
+}
+
+/// Bytes of the file `path`, which must be one.
+fn length(path: &Path) -> io::Result<u64> {
+    let there = if_there(fs::metadata(path))?;
+    match there {
+        Some(there) if !there.is_file() => {
+            let path = path.display();
+            Err(io::Error::other(format!("{path} is no file, and one belongs there: move it away")))
+        }
+        there => Ok(there.map_or(0, |there| there.len())),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use starfarm_protocol::outputs::{Batch, Owner, Piece};
 use starfarm_protocol::packed::{Entry, GONE, GONE_AT, Label, Scan};
 
 use crate::descriptors::wait_for;
-use crate::store::disk::{damaged_name, if_there};
+use crate::store::disk::{FileId, damaged_name, file_id};
 use crate::store::transfers::Incoming;
 
 /// Bytes that are moved at once.
@@ -52,18 +52,18 @@ impl PackedFile {
         Arc::clone(&self.file)
     }
 
-    /// What was appended can be found under the file's name.
-    ///
-    /// # Errors
-    /// It was deleted, or another one took its place: what it held is `then`.
-    pub(crate) fn is_in_place(&self, then: &str) -> io::Result<()> {
-        let ours = self.file.metadata()?;
-        let there = if_there(fs::metadata(&self.path))?;
-        if there.is_some_and(|there| (there.dev(), there.ino()) == (ours.dev(), ours.ino())) {
-            return Ok(());
-        }
-        let path = self.path.display();
-        Err(io::Error::other(format!("{path} was deleted or replaced while the scheduler ran; {then}")))
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// It is still found under its name: it was not deleted, and no other took its place.
+    pub(crate) fn is_in_place(&self) -> io::Result<bool> {
+        Ok(file_id(&self.path)? == Some(self.id()?))
+    }
+
+    /// Which file it is.
+    pub(crate) fn id(&self) -> io::Result<FileId> {
+        self.file.metadata().map(|ours| FileId::of(&ours))
     }
 
     /// Writes an entry behind the last one. It is durable after the file is synced.

@@ -16,7 +16,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -29,7 +29,7 @@ use starfarm_protocol::seal::{JoinKey, KeyStore, Role, Secret, StaticKey};
 
 use crate::descriptors::wait_for;
 use crate::error::SchedulerError;
-use crate::store::disk::{self, if_there};
+use crate::store::disk::{self, FileId, if_there};
 
 /// Version of `farm.json`. In version 1 no job outlived its scheduler, 2 had no checksum.
 const FORMAT_VERSION: u32 = 3;
@@ -112,7 +112,7 @@ impl StateDir {
         // Of a farm that was never started nobody has a key yet. Any other one has lost what is not there.
         let new = farm.epoch == Epoch(0) && !path.join("journal").exists();
         let key = load_key(path, new)?;
-        let mut keys = load_keys(path, new)?;
+        let mut keys = load_keys(path, new, &mut notes)?;
         check_owner(path, (farm.id, key.public()), keys.owner())?;
         keys.belong_to(farm.id, key.public());
         let path = fs::canonicalize(path).map_err(|e| fail("cannot resolve the directory", e))?;
@@ -132,7 +132,7 @@ impl StateDir {
     /// Whether it is still there, and not another one in its place.
     pub(crate) fn is_there(&self) -> bool {
         match (self.lock.metadata(), fs::metadata(self.file("lock"))) {
-            (Ok(ours), Ok(there)) => (ours.dev(), ours.ino()) == (there.dev(), there.ino()),
+            (Ok(ours), Ok(there)) => FileId::of(&ours) == FileId::of(&there),
             (_, Err(e)) => e.kind() != std::io::ErrorKind::NotFound,
             (Err(_), _) => true,
         }
@@ -375,7 +375,7 @@ fn check_owner(
 
 /// The keys of a farm. Only one that is new gets a new store: another one in place of what cannot be read would lock
 /// everybody out.
-fn load_keys(dir: &Path, new: bool) -> Result<KeyStore, SchedulerError> {
+fn load_keys(dir: &Path, new: bool, notes: &mut Vec<String>) -> Result<KeyStore, SchedulerError> {
     let read = |name: &str, kept: bool| {
         let path = dir.join(name);
         let text = fs::read_to_string(&path);
@@ -386,12 +386,20 @@ fn load_keys(dir: &Path, new: bool) -> Result<KeyStore, SchedulerError> {
     let mut keys = KeyStore::from_json(&text).map_err(|why| cannot_use(&dir.join("keys.json"), &why))?;
     if let Some(text) = read("enrolments", false)? {
         // Who was revoked stands in keys.json, so nobody comes back who may not.
-        keys.enrol_again(&text).map_err(|why| {
+        let path = dir.join("enrolments");
+        let is_whole = keys.enrol_again(&text).map_err(|why| {
             SchedulerError::State(format!(
                 "cannot use {}: {why}; restore it from a copy, or delete it: the machines in it enrol again by themselves",
-                dir.join("enrolments").display()
+                path.display()
             ))
         })?;
+        if !is_whole {
+            notes.push(format!(
+                "{}: its end is damaged, or was not written whole, and is passed over; machines that enrolled there do so \
+                 again by themselves",
+                path.display()
+            ));
+        }
     }
     Ok(keys)
 }

@@ -68,10 +68,15 @@ pub(crate) fn run(
         let state = restart::encode_state(&records);
         drop(records);
         // Outputs up to here are not given again by a replay.
-        let synced = sync(&house.outputs, |file| file.sync_all()).and_then(|()| {
-            house.outputs.lock().expect("a panic under the lock ends the process").note_synced(sequence)
-        });
-        drop(synced.unwrap_or_else(|e| stop(&house.state, &e.to_string())));
+        let synced = sync(&house.outputs, |file| file.sync_all());
+        synced.unwrap_or_else(|e| stop(&house.state, &e.to_string()));
+        house
+            .outputs
+            .lock()
+            .expect("a panic under the lock ends the process")
+            .take_notes()
+            .iter()
+            .for_each(|note| say(note));
         let noted = note(&house.outputs, DueNote::save);
         let is_saved = is_done(&house.state, noted.and_then(|()| checkpoint.save(sequence, &state)));
         if is_saved {

@@ -92,10 +92,7 @@ pub(super) fn replay(segments: &Segments, after: u64, each: &mut Each<'_>) -> Re
     // Asked anew, for segments may have been retired since the journal was opened.
     let ledger = segments.numbers(Part::Ledger)?;
     let ledger_end = ledger.last().copied().unwrap_or(0);
-    let mut last = 0;
-    if let Some(&number) = ledger.last() {
-        last = segments.head(Part::Ledger, number)?.last;
-    }
+    let mut last = retired(segments, &ledger)?;
     if after < last {
         let mut chain = 0;
         for number in ledger {
@@ -119,8 +116,19 @@ pub(super) fn replay(segments: &Segments, after: u64, each: &mut Each<'_>) -> Re
     Ok(last)
 }
 
-/// The same for a journal that nobody has open, all of it: it must reach as far as it once was on the disk, and be there
-/// at all where a scheduler was ever started.
+/// As [`Journal::retired`], by the numbers of the ledger's segments.
+fn retired(segments: &Segments, ledger: &[u64]) -> Result<u64, SchedulerError> {
+    ledger.last().map_or(Ok(0), |&number| segments.head(Part::Ledger, number).map(|head| head.last))
+}
+
+/// As [`Journal::retired`], of a journal that nobody has open.
+pub(crate) fn retired_at_rest(dir: &Path, farm: FarmId) -> Result<u64, SchedulerError> {
+    let segments = Segments { dir: dir.to_owned(), farm };
+    retired(&segments, &segments.numbers(Part::Ledger)?)
+}
+
+/// As [`Journal::replay`], of a journal that nobody has open, all of it: it must reach as far as it once was on the disk,
+/// and be there at all where a scheduler was ever started.
 pub(crate) fn replay_at_rest(
     dir: &Path,
     (farm, epoch): (FarmId, Epoch),

@@ -14,6 +14,7 @@ use starfarm_scheduler_core::NodeId;
 
 use super::kept::Snapshot;
 use super::walk::{Step, Walk};
+use crate::store::disk::{FileId, file_id};
 use crate::store::packed::PackedFile;
 
 /// Units between two entries of an index in memory.
@@ -62,9 +63,11 @@ pub(super) struct Known<'a> {
 pub(super) struct JobFile {
     owner: Owner,
     access: Access,
-    path: PathBuf,
+    pub(super) path: PathBuf,
     /// `None`: closed for now.
     pub(super) file: Option<PackedFile>,
+    /// Which file it was when it was opened.
+    id: Option<FileId>,
     /// Sequence of the last batch; 0: there is none.
     pub(super) last: u64,
     /// Units in the file, and one for each place that is damaged, so that a reader comes upon it.
@@ -79,6 +82,10 @@ pub(super) struct JobFile {
     vain_runs: Option<BTreeSet<(u128, u64)>>,
     /// At rest: outputs that the journal has and the file has not, with the sequence of their record.
     beyond: Vec<(u64, Stored)>,
+    /// The journal gives all records after this one again.
+    replayed_after: u64,
+    /// The batches of these records, by sequence, and where each begins; ascending.
+    replayed: Vec<(u64, u64)>,
     /// Places in the file, ascending. The first unit has one, and the first behind damage.
     pub(super) index: Vec<Place>,
     pub(super) dirty: bool,
@@ -103,11 +110,13 @@ impl JobFile {
         known: Known<'_>,
         notes: &mut Vec<String>,
     ) -> io::Result<Self> {
-        let mut this = Self { owner, path, access, ..Self::default() };
+        let replayed_after = known.replayed_after;
+        let mut this = Self { owner, path, access, replayed_after, ..Self::default() };
         if access == Access::AtRest && !this.path.try_exists()? {
             return Ok(this);
         }
         let mut file = this.open_packed()?;
+        this.id = Some(file.id()?);
         if let Some(from) = this.survey(&file, known, notes)? {
             this.repair(&mut file, from, known, notes)?;
         }
@@ -156,18 +165,22 @@ impl JobFile {
         let (path, end) = (self.path.display().to_string(), file.end());
         let is_kept = self.access == Access::Kept;
         if from == 0 {
-            let (owner, access) = (self.owner, self.access);
-            *self = Self { owner, path: std::mem::take(&mut self.path), access, ..Self::default() };
+            let (owner, access, replayed_after) = (self.owner, self.access, self.replayed_after);
+            let path_of_it = std::mem::take(&mut self.path);
+            *self = Self { owner, path: path_of_it, access, replayed_after, ..Self::default() };
             let what = if is_kept {
-                format!("it is set aside as {}", file.set_aside()?.display())
+                let aside = file.set_aside()?;
+                self.id = Some(file.id()?);
+                format!("it is set aside as {}", aside.display())
             } else {
                 "it is passed over".into()
             };
             notes.push(match known.again {
                 Some(_) if known.replayed_after > 0 => format!(
                     "{path}: it is another job's or farm's, or nothing that it had at the last checkpoint can be read; {what}. \
-                     What the journal has since then is written again. The other outputs of this job are missing: put its own \
-                     file there while no scheduler runs, or let the units run again with `starfarm job retry --missing-outputs`"
+                     What the journal still has of it is written again. The other outputs of this job are missing: put its \
+                     own file there while no scheduler runs, or let the units run again with `starfarm job retry \
+                     --missing-outputs`"
                 ),
                 _ => format!(
                     "{path}: nothing in it can be read from its first byte on; {what}. All that belongs there is in the \
@@ -218,6 +231,9 @@ impl JobFile {
                 self.units += 1;
                 self.index.push(Place { units: self.units, at: entry.at, last: self.last });
             }
+            if batch.sequence > replayed_after {
+                self.replayed.push((batch.sequence, entry.at));
+            }
             match batch.kind {
                 Kind::Outputs => {}
                 Kind::Again => {
@@ -239,14 +255,27 @@ impl JobFile {
         self.last = batch.sequence;
     }
 
-    /// What was appended can be found under the file's name.
-    ///
-    /// # Errors
-    /// It was deleted, or another one took its place.
-    pub(super) fn is_in_place(&self) -> io::Result<()> {
-        let then = "what it was to hold since the last checkpoint is in the journal, and is written when the scheduler \
-                    starts";
-        self.file.as_ref().map_or(Ok(()), |file| file.is_in_place(then))
+    /// The file that was opened is still found under its name: it was not deleted, and no other took its place.
+    pub(super) fn is_in_place(&self) -> io::Result<bool> {
+        Ok(self.id == file_id(&self.path)?)
+    }
+
+    /// Whether the record `sequence` has left its batch here.
+    fn has(&self, sequence: u64) -> bool {
+        let at = || self.replayed.binary_search_by_key(&sequence, |(sequence, _)| *sequence);
+        sequence <= self.last && (sequence <= self.replayed_after || at().is_ok())
+    }
+
+    /// Where the first batch behind the one of the record `sequence` begins, where that one is lacking.
+    pub(super) fn where_it_is_lacking(&self, sequence: u64) -> Option<u64> {
+        let behind = self.replayed.partition_point(|(other, _)| *other < sequence);
+        let next = self.replayed.get(behind).filter(|_| !self.has(sequence))?;
+        Some(next.1)
+    }
+
+    /// The journal has given all that it has.
+    pub(super) fn is_replayed(&mut self) {
+        (self.replayed_after, self.replayed) = (u64::MAX, Vec::new());
     }
 
     /// The file, opened where it is closed for now.
@@ -274,7 +303,7 @@ impl JobFile {
         (attempt, node): (Attempt, NodeId),
         units: &[(u128, CommandUnit)],
     ) -> io::Result<()> {
-        if sequence <= self.last {
+        if self.has(sequence) {
             return Ok(());
         }
         if self.access == Access::AtRest {
@@ -291,7 +320,7 @@ impl JobFile {
 
     /// Units are wanted again, by the record `sequence`.
     pub(super) fn retry(&mut self, sequence: u64, units: &[(u128, u128)]) -> io::Result<()> {
-        if sequence <= self.last {
+        if self.has(sequence) {
             return Ok(());
         }
         if self.access == Access::Kept {
@@ -306,7 +335,7 @@ impl JobFile {
 
     /// A run of `unit` failed, and another one follows, says the record `sequence`.
     pub(super) fn ran_in_vain(&mut self, sequence: u64, unit: u128) -> io::Result<()> {
-        if sequence <= self.last {
+        if self.has(sequence) {
             return Ok(());
         }
         match self.access {

@@ -130,7 +130,7 @@ fn a_file_that_cannot_be_read_hides_no_other_job_from_who_looks() {
     let scratch = Scratch::new("unreadable");
     drop(scratch.open(0));
     fs::create_dir(scratch.file()).unwrap();
-    let mut store = OutputStore::look(&scratch.0, FARM);
+    let mut store = OutputStore::look(&scratch.0, FARM, u64::MAX);
     let other = JobId(JOB.0 + 1);
     for (sequence, job) in [(1, JOB), (2, other), (3, JOB)] {
         let record = Record::Ran { job, attempt: Attempt(1), node: NodeId(1), units: units(sequence) };
@@ -257,7 +257,7 @@ fn a_deleted_job_leaves_nothing() {
     let mut names: Vec<_> =
         fs::read_dir(&scratch.0).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     names.sort();
-    assert_eq!(names, ["4.outputs", "notes.txt", "synced"]);
+    assert_eq!(names, ["4.outputs", "notes.txt"]);
     assert_eq!(store.page(JobId(4), 0, 9).unwrap().outputs.len(), 4);
 }
 
@@ -396,7 +396,7 @@ fn runs_of_a_unit_are_numbered() {
     for mut store in [store, scratch.open(0), scratch.open(8)] {
         assert_eq!(runs(&mut store), expected);
     }
-    let mut looking = OutputStore::look(&scratch.0, FARM);
+    let mut looking = OutputStore::look(&scratch.0, FARM, u64::MAX);
     for (sequence, record) in (1..).zip(&records) {
         looking.take(sequence, record).unwrap();
     }
@@ -405,7 +405,7 @@ fn runs_of_a_unit_are_numbered() {
     let whole = fs::read(scratch.file()).unwrap();
     for length in (0..whole.len()).step_by(7) {
         fs::write(scratch.file(), &whole[..length]).unwrap();
-        let mut looking = OutputStore::look(&scratch.0, FARM);
+        let mut looking = OutputStore::look(&scratch.0, FARM, u64::MAX);
         for (sequence, record) in (1..).zip(&records) {
             looking.take(sequence, record).unwrap();
         }

@@ -84,7 +84,7 @@ fn the_first_run_does_not_count_where_the_end_with_the_second_is_lost_or_wiped()
             assert_eq!((units, counting(store)), (vec![(4, 5)], vec![5]));
         };
         // Looking changes nothing, opening cuts.
-        of_store(&mut OutputStore::look(&scratch.0, FARM));
+        of_store(&mut OutputStore::look(&scratch.0, FARM, u64::MAX));
         let mut store = scratch.open(100);
         of_store(&mut store);
         let last = store.last_sequence(JOB).unwrap();
@@ -102,7 +102,7 @@ fn an_older_copy_is_told_until_its_units_have_run_again() {
     store.take(102, &ran(&[4])).unwrap();
     assert!(lost(&mut store, OWED).is_empty());
     save(&mut store);
-    for mut store in [scratch.open(102), OutputStore::look(&scratch.0, FARM)] {
+    for mut store in [scratch.open(102), OutputStore::look(&scratch.0, FARM, u64::MAX)] {
         assert_eq!((lost(&mut store, OWED), counting(&mut store)), (vec![], vec![5, 4]));
         assert_eq!(store.take_notes(), Vec::<String>::new());
     }
@@ -193,7 +193,9 @@ fn deleted_jobs_leave_the_note_and_jobs_without_a_file_never_enter_it() {
 /// Killed, and a byte of the first batch flipped.
 #[test]
 fn a_file_that_the_journal_gives_again_as_a_whole_is_not_called_missing() {
-    for (after, words) in [(0, "All that belongs there"), (5, "All that belongs there"), (6, "since then")] {
+    for (after, words) in
+        [(0, "All that belongs there"), (5, "All that belongs there"), (6, "still has of it")]
+    {
         let scratch = Scratch::new("again-first");
         let mut store = scratch.open(0);
         if after < 6 {

@@ -127,7 +127,7 @@ fn files_of_two_jobs_or_two_farms_that_were_swapped_are_recognised() {
     assert_eq!(fs::read(scratch.0.join("1.outputs.damaged-1")).unwrap(), other, "nothing is overwritten");
     // Whoever only looks passes it over.
     fs::write(scratch.file(), &other).unwrap();
-    let mut looking = OutputStore::look(&scratch.0, FARM);
+    let mut looking = OutputStore::look(&scratch.0, FARM, u64::MAX);
     assert_eq!(lost(&mut looking, ALL), [(4, 28, OutputLoss::Missing)]);
     assert_eq!(fs::read(scratch.file()).unwrap(), other);
 }
@@ -224,7 +224,7 @@ fn a_file_of_the_release_before_is_read_and_goes_on_with_hashes() {
 
 /// What was appended to it would be synced, and nobody could ever find it.
 #[test]
-fn a_file_that_is_deleted_or_replaced_under_the_store_is_told_before_a_checkpoint() {
+fn a_file_that_is_deleted_or_replaced_before_it_was_synced_is_told_before_a_checkpoint() {
     let scratch = Scratch::new("unlinked");
     let mut store = scratch.open(0);
     store.append(1, JOB, (Attempt(1), NodeId(1)), &units(1)).unwrap();
@@ -240,4 +240,104 @@ fn a_file_that_is_deleted_or_replaced_under_the_store_is_told_before_a_checkpoin
         assert!(told.contains("deleted or replaced"), "{told}");
         fs::write(scratch.file(), &bytes).unwrap();
     }
+}
+
+/// As the journal gives them.
+fn take(store: &mut OutputStore, sequences: impl IntoIterator<Item = u64>) {
+    for sequence in sequences {
+        let (attempt, node, units) = (Attempt(7), NodeId(3), units(sequence));
+        store.take(sequence, &Record::Ran { job: JOB, attempt, node, units }).unwrap();
+    }
+}
+
+/// `results` went on from a file that nobody could find any more, and nothing was to be run again.
+#[test]
+fn a_file_that_is_deleted_or_replaced_when_all_was_synced_is_read_as_it_lies_there() {
+    for closed in [false, true] {
+        let (scratch, bytes, entries) = written("replaced");
+        let mut store = scratch.open(100);
+        store.is_replayed();
+        assert_eq!(lost(&mut store, ALL), []);
+        let aside = scratch.0.join("aside");
+        fs::rename(scratch.file(), &aside).unwrap();
+        if closed {
+            store.jobs.values_mut().for_each(|file| file.file = None);
+        }
+        assert_eq!(store.page(JOB, 0, 9).unwrap(), Page::default());
+        let notes = store.take_notes();
+        assert!(notes.len() == 1 && notes[0].contains("deleted or replaced"), "{notes:?}");
+        assert_eq!(lost(&mut store, ALL), [(4, 28, OutputLoss::Missing)]);
+        assert!(!scratch.file().exists(), "who looks makes none");
+        fs::write(scratch.file(), &bytes[..entries[3].at as usize]).unwrap();
+        assert_eq!(lost(&mut store, ALL), [(16, 28, OutputLoss::Missing)]);
+        fs::rename(&aside, scratch.file()).unwrap();
+        assert_eq!(lost(&mut store, ALL), []);
+        assert_eq!(store.take_notes().len(), 1, "one took the place of another");
+        fs::remove_file(scratch.file()).unwrap();
+        store.unsynced().unwrap();
+        assert_eq!(store.take_notes().len(), 1, "a checkpoint tells of it before anybody reads");
+        store.unsynced().unwrap();
+        assert_eq!(store.take_notes().len(), 0);
+    }
+}
+
+#[test]
+fn what_a_file_lacks_and_the_journal_has_comes_back_at_the_next_start_wherever_it_was() {
+    let scratch = Scratch::new("lacking");
+    let mut store = scratch.open(0);
+    take(&mut store, 1..5);
+    store.is_replayed();
+    store.sync_all().unwrap();
+    // The file is deleted while the scheduler runs, and another one begun.
+    fs::remove_file(scratch.file()).unwrap();
+    store.unsynced().unwrap();
+    take(&mut store, 5..7);
+    assert_eq!(lost(&mut store, ALL), [(4, 20, OutputLoss::Missing)]);
+    drop(store);
+    for (retired, lost_units) in [(0, vec![]), (2, vec![(4, 12, OutputLoss::Missing)])] {
+        let mut looking = OutputStore::look(&scratch.0, FARM, retired);
+        take(&mut looking, retired + 1..7);
+        assert_eq!(lost(&mut looking, ALL), lost_units);
+        assert_eq!(looking.page(JOB, 0, 100).unwrap().outputs.len() as u64, (6 - retired) * 4);
+        let mut store = scratch.open(retired);
+        take(&mut store, retired + 1..7);
+        assert_eq!(lost(&mut store, ALL), lost_units);
+        assert_eq!(all(&mut store, 9), expected(retired + 1..7), "in the journal's order");
+        store.sync_all().unwrap();
+        // As the next case finds it.
+        let mut ends = scratch.open(100);
+        ends.delete(JOB).unwrap();
+        append(&mut ends, 5..7);
+    }
+}
+
+/// It was called lost, and the audit knew better.
+#[test]
+fn who_looks_reads_from_the_journal_what_is_damaged_in_the_file() {
+    let (scratch, bytes, entries) = written("rest");
+    for at in (entries[2].at as usize..bytes.len()).step_by(3) {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 1;
+        fs::write(scratch.file(), &damaged).unwrap();
+        for retired in [0, 2] {
+            let mut looking = OutputStore::look(&scratch.0, FARM, retired);
+            take(&mut looking, retired + 1..7);
+            assert_eq!(lost(&mut looking, ALL), [], "byte {at}");
+            assert_eq!(all(&mut looking, 5), expected(1..7), "byte {at}: each once");
+        }
+        assert_eq!(fs::read(scratch.file()).unwrap(), damaged);
+    }
+}
+
+#[test]
+fn what_is_no_file_where_one_belongs_is_named() {
+    let (scratch, _, _) = written("folder");
+    fs::remove_file(scratch.file()).unwrap();
+    fs::create_dir(scratch.file()).unwrap();
+    let told = OutputStore::open(&scratch.0, FARM, 0, u64::MAX).unwrap_err().to_string();
+    assert!(told.contains("1.outputs is no file") && told.contains("move it away"), "{told}");
+    fs::remove_dir(scratch.file()).unwrap();
+    fs::create_dir(scratch.0.join("again")).unwrap();
+    let told = OutputStore::open(&scratch.0, FARM, 0, u64::MAX).unwrap_err().to_string();
+    assert!(told.contains("again is no file") && told.contains("move it away"), "{told}");
 }
