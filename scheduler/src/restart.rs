@@ -2,6 +2,7 @@
 //! durably. Nothing is listened to before that.
 
 use std::collections::HashSet;
+use std::io;
 use std::time::Instant;
 
 use starfarm_protocol::bytes::{Malformed, Reader};
@@ -76,22 +77,8 @@ pub(crate) fn restart(
     let retired = journal.retired();
     let mut outputs =
         OutputStore::open(&folder, state.farm.id, retired, journal.last_sequence()).map_err(outputs_error)?;
-    let (mut replayed, mut unwritten) = (0_u64, None);
-    // Also what lies before the checkpoint: files of outputs may have been lost since.
-    let done = journal.replay(after.min(retired), &mut |framed| {
-        let record = if framed.sequence > after {
-            replayed += 1;
-            apply(framed, &mut restoring)?
-        } else {
-            decode(framed)?
-        };
-        outputs.take(framed.sequence, &record).map_err(|e| unwritten.insert(e).to_string())
-    });
-    if let Some(e) = unwritten {
-        return Err(outputs_error(e));
-    }
-    done?;
-    outputs.is_replayed();
+    let (replayed, written) = replay(&journal, after, &mut restoring, &mut outputs)?;
+    written.map_err(outputs_error)?;
     // Before anything is sent: a scheduler of this epoch exists.
     let sequence = journal.last_sequence() + 1;
     let mut body = Vec::new();
@@ -113,6 +100,31 @@ pub(crate) fn restart(
     outputs.retain_only(&jobs).map_err(outputs_error)?;
     state.notes.extend(outputs.take_notes());
     Ok(Restarted { farm, journal, checkpoint, outputs })
+}
+
+/// Gives the farm the records after `after`, and the outputs all that the journal has: files may have been lost since the
+/// checkpoint. Says how many the farm got, and whether the outputs could be written.
+fn replay(
+    journal: &Journal,
+    after: u64,
+    restoring: &mut Restoring,
+    outputs: &mut OutputStore,
+) -> Result<(u64, io::Result<()>), SchedulerError> {
+    let (mut replayed, mut unwritten) = (0, None);
+    let done = journal.replay(after.min(journal.retired()), &mut |framed| {
+        let record = if framed.sequence > after {
+            replayed += 1;
+            apply(framed, restoring)?
+        } else {
+            decode(framed)?
+        };
+        outputs.take(framed.sequence, &record).map_err(|e| unwritten.insert(e).to_string())
+    });
+    if let Some(e) = unwritten {
+        return Ok((replayed, Err(e)));
+    }
+    outputs.is_replayed();
+    done.map(|()| (replayed, Ok(())))
 }
 
 /// The checkpoint, if it fits the journal.

@@ -1,6 +1,8 @@
 //! Full-size runs that take too long for every day: each is a name, a reason and a command.
 
 use crate::steps::Steps;
+use crate::test::SKIPS_FILE;
+use crate::{programs, skips};
 
 /// One full-size run.
 struct Soak {
@@ -173,10 +175,15 @@ pub(crate) fn run(steps: &mut Steps, names: &[String], list: bool) {
     };
     print!("{}", plan(&chosen));
     if !list {
+        let skips_file = steps.root().join(SKIPS_FILE);
+        steps.run("outside programs", programs::provide);
+        steps.run("empty the list of skipped checks", || skips::empty(&skips_file));
+        let file = skips_file.to_string_lossy();
         for soak in chosen {
             // A step that fails is noted; the next one would only fail for the same reason.
-            soak.cargo.iter().all(|call| steps.cargo(call, &[]));
+            soak.cargo.iter().all(|call| steps.cargo(call, &[(skips::VARIABLE, &file)]));
         }
+        steps.run("skipped checks", || skips::report(&skips_file, true));
     }
 }
 

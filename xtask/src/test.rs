@@ -7,7 +7,7 @@ use crate::steps::{Steps, cargo};
 use crate::{dashboard, programs, skips};
 
 /// Where the tests of one run note what they had to skip, below the repository's top.
-const SKIPS_FILE: &str = "target/skips.txt";
+pub(crate) const SKIPS_FILE: &str = "target/skips.txt";
 
 /// Runs all tests. Without the binaries there is nothing to test, so a failed build ends it.
 pub(crate) fn run(steps: &mut Steps) {
