@@ -123,17 +123,20 @@ fn never_more_than_half_of_the_nodes_are_quarantined_for_a_job() {
         passes(10..15)
     );
     bench.run("ack a\n ack b\n ack c");
-    let told = bench.run(&one) + &bench.run(&two) + &bench.run("bye c\n nodes\n bye b\n nodes");
+    // One that refuses the job could not take over from anybody.
+    bench.run("join d slots 1\n ack d\n refuse d 15+5 no-such-program\n ack d");
+    let told = bench.run(&one) + &bench.run(&two) + &bench.run("bye d\n bye c\n nodes\n bye b\n nodes");
     let told: String =
         told.lines().filter(|line| !line.contains("to ")).map(|line| format!("{line}\n")).collect();
     expect![[r#"
         0: node a quarantined: failed 5 units of job 1 that others pass
-        0: a quarantined (failed 5 units of job 1 that others pass), b up, c up
-        0: a quarantined (failed 5 units of job 1 that others pass), b up, c up
+        0: a quarantined (failed 5 units of job 1 that others pass), b up, c up, d up
+        0: a quarantined (failed 5 units of job 1 that others pass), b up, c up, d up
+        0: node d left
         0: node c left
-        0: a quarantined (failed 5 units of job 1 that others pass), b up, c lost
+        0: a quarantined (failed 5 units of job 1 that others pass), b up, c lost, d lost
         0: node b left
-        0: a up, b lost, c lost
+        0: a up, b lost, c lost, d lost
     "#]]
     .assert_eq(&told);
 }
