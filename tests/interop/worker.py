@@ -371,16 +371,18 @@ class Slot(threading.Thread):
                 raise Stopped
             status, code = (3, 124) if over else (2, -code) if code < 0 else (int(code != 0), code)
             out.seek(0), err.seek(0)
-            return self.record(status, code, now() - start, out.read(), err.read())
+            return self.record(status, code, now() - start, out.read(), err.read(), work.get("output_limit", {}))
 
-    def record(self, status, code, seconds, out, err):
-        longer, record = max(out, err, key=len), pack("<BiQ", status, code, int(seconds * 1e6))
+    def record(self, status, code, seconds, out, err, limit={}):
+        longer, keep = max(out, err, key=len), limit.get("bytes", KEEP)
+        if limit.get("strict") and not status and len(longer) > keep:
+            status = 5
+        record = pack("<BiQ", status, code, int(seconds * 1e6))
         for data in out, err:
-            if len(out) + len(err) <= 512 or data is not longer and len(data) <= 512:
+            if len(data) <= keep and (len(out) + len(err) <= 512 or data is not longer and len(data) <= 512):
                 record += pack("<BH", 0, len(data)) + data
                 continue
-            kept = data if len(data) <= KEEP else b"%b\n[%d bytes are missing]\n%b" % (
-                data[:KEEP // 2], len(data) - KEEP, data[-KEEP // 2:])
+            kept = data if len(data) <= keep else data[:keep - keep // 2] + data[len(data) - keep // 2:]
             record += pack("<B32sQQ", 1, self.bulk(lambda bulk: bulk.put(kept)), len(kept), len(data))
         return record
 
