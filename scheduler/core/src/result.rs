@@ -204,11 +204,12 @@ impl Farm {
         assert!(counted <= at.units(), "no unit of a result counts twice");
         let (owners, given_us) = self.leave_tasks(id, entry.duration_us);
         known.into_iter().for_each(|unit| self.give_found_back(id, job_id, unit, now_us));
-        if counted > 0 {
+        let lacks = rights.lacks();
+        // What speaks of units that the node was not given says neither how fast nor how well it is.
+        if counted > 0 && lacks == 0 {
             self.measured(id, entry, &found, counted, passed_before, now_us);
             self.on_worthy(id, has_passed, now_us);
         }
-        let lacks = rights.lacks();
         let job = self.jobs.at_mut(job_id);
         if !job.state.ended() {
             // The end's record has told the sum; a late duplicate must not make live and replay differ.

@@ -81,6 +81,28 @@ fn of_a_result_that_reaches_into_units_of_others_the_own_ones_count() {
     );
 }
 
+/// Each such result counted in part, so it was as good as it was bad: its node went on for ever, and looked as fast as all
+/// that it spoke of.
+#[test]
+fn who_reaches_into_units_of_others_again_and_again_is_quarantined_and_says_nothing_of_its_speed() {
+    check_after(
+        "submit 10000000 search 2 targets never target 1\n join a slots 1\n ack a\n join b slots 1\n ack b",
+        "done b 0+10000000 ms 1\n show 1\n ack b\n done b 0+10000000 ms 1\n ack b\n done b 0+10000000 ms 1\n ack b
+         done b 0+10000000 ms 1\n ack b\n done b 0+10000000 ms 1\n show 1\n nodes",
+        expect![[r#"
+            0: to b: ack results [(1, 1)]; offer job 1: 5=262144+65536 6=327680+65536
+            0: job 1 is running: done 131072, out 262144, waiting 9606784
+            0: to b: ack results [(2, 2)]; offer job 1: 7=393216+65536 8=458752+65536
+            0: to b: ack results [(3, 3)]; offer job 1: 9=524288+65536 10=589824+65536
+            0: to b: ack results [(4, 4)]; offer job 1: 11=655360+65536 12=720896+65536
+            0: node b quarantined: sent 5 results of job 1 that cannot count, the last with units that it was not given
+            0: to b: ack results [(5, 5)]; withdraw job 1 trim before 13
+            0: job 1 is running: done 655360, out 131072, waiting 9213568, duplicate 1310720
+            0: a up, b quarantined (sent 5 results of job 1 that cannot count, the last with units that it was not given)
+        "#]],
+    );
+}
+
 #[test]
 fn a_drained_node_that_was_given_nothing_decides_nothing() {
     check_after(
