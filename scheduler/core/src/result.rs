@@ -193,8 +193,7 @@ impl Farm {
             self.compare(id, entry, hits, deeds);
         }
         self.forget_refusal(id, entry);
-        let job = self.jobs.at(job_id);
-        let passed_before = job.units.coverage().count(Class::Done) > 0;
+        let passed_before = self.jobs.at(job_id).units.coverage().count(Class::Done) > 0;
         let mut known = Vec::new();
         let (counted, has_passed) = match &found {
             Found::Ran(ran) => self.on_ran(id, entry, ran, &rights, &mut known, deeds),
