@@ -314,7 +314,7 @@ impl OutputStore {
             if !there && !make {
                 return Ok(None);
             }
-            self.made |= !there;
+            self.made |= !there && self.access == Access::Kept;
             let (replayed_after, written_upto) = (self.replayed_after, self.written_upto);
             let known = Known { replayed_after, written_upto, again: self.note.of(job) };
             let owner = Owner::new(self.farm, job);

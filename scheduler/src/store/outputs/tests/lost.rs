@@ -67,6 +67,18 @@ fn a_file_that_is_cut_deleted_or_emptied_is_told_from_there_on() {
     assert_eq!(lost(&mut scratch.open(100), ALL), [(4, 28, OutputLoss::Missing)]);
 }
 
+/// With more jobs than may be open it was the folder that could not be read, and no output was told.
+#[test]
+fn who_looks_where_the_folder_is_gone_misses_the_outputs_of_each_job() {
+    let scratch = Scratch::new("no-folder");
+    let mut store = OutputStore::look(&scratch.0, FARM, 0);
+    for job in 2..OPEN_MAX as u64 + 3 {
+        let record = Record::Ran { job: JobId(job), attempt: Attempt(7), node: NodeId(3), units: units(job) };
+        store.take(job, &record).unwrap();
+    }
+    assert_eq!(lost(&mut store, ALL), [(4, 28, OutputLoss::Missing)]);
+}
+
 #[test]
 fn a_file_that_is_cut_under_a_running_scheduler_loses_what_was_there_and_goes_on() {
     let (scratch, bytes, entries) = written("cut-live");
