@@ -9,12 +9,12 @@ use starfarm_protocol::admin::OutputLoss;
 use starfarm_protocol::ids::{ContentHash, FarmId, JobId};
 use starfarm_protocol::outputs::again::Again;
 use starfarm_protocol::outputs::{Kind, Owner, Piece, Stored, intervals};
-use starfarm_protocol::spec::{JobSpec, Space};
+use starfarm_protocol::spec::JobSpec;
 use starfarm_protocol::unit_set::UnitSet;
 use starfarm_protocol::units::Units;
 
 use crate::contents::{Contents, Packed};
-use crate::owed::{Owed, named};
+use crate::owed::Owed;
 use crate::report::{LostContent, LostOutput, Outputs};
 
 /// Checks the outputs that must be there in the state directory `dir` of `farm`, whose units were last wanted `again` then.
@@ -67,9 +67,9 @@ fn tell(job: JobId, units: &UnitSet, what: OutputLoss, report: &mut Outputs) {
 fn needed(owed: &Owed, contents: &Contents, report: &mut Outputs) -> io::Result<()> {
     let mut needed = vec![owed.spec];
     if let Some(bytes) = contents.get(&owed.spec)?
-        && let Ok(JobSpec { space: Space::List { chunks, .. }, .. }) = JobSpec::from_bytes(&bytes)
+        && let Ok(spec) = JobSpec::from_bytes(&bytes)
     {
-        needed.extend(chunks.iter().map(|chunk| chunk.hash));
+        needed.extend(spec.contents());
     }
     let lost = needed.into_iter().filter_map(|hash| Some((hash, contents.loss(&hash)?)));
     report.contents.extend(lost.map(|(hash, what)| LostContent { hash, job: Some(owed.job), what }));
@@ -114,7 +114,8 @@ impl Kept {
                                 if again.last(*unit) > batch.sequence => {}
                             Piece::Whole(stored) => {
                                 let end = stored.unit.saturating_add(1);
-                                self.enter(stored.unit, named(&stored.outcome.outputs), contents);
+                                let named = stored.outcome.outputs.uploaded().map(|(hash, _)| hash);
+                                self.enter(stored.unit, named, contents);
                                 self.there.insert(stored.unit, end);
                             }
                             // The number may be what is damaged.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use starfarm_protocol::ids::{ContentHash, JobId};
 use starfarm_protocol::unit_set::UnitSet;
-use starfarm_protocol::wire::{Outputs, Stream};
+use starfarm_protocol::wire::Outputs;
 
 /// What the records of a job say of outputs, beside which units are done or failed.
 #[derive(Debug, Default)]
@@ -35,7 +35,7 @@ impl Wrote {
     pub(crate) fn in_journal(&mut self, unit: u128, outputs: &Outputs, sequence: u64) {
         self.nothing.remove(unit, unit.saturating_add(1));
         self.journal.push((sequence, unit));
-        let named: Vec<_> = named(outputs).collect();
+        let named: Vec<_> = outputs.uploaded().map(|(hash, _)| hash).collect();
         if named.is_empty() {
             self.named.remove(&unit);
         } else {
@@ -61,12 +61,4 @@ impl Wrote {
         let (journal, named) = (std::mem::take(&mut self.journal), std::mem::take(&mut self.named));
         Owed { job, spec, units: ran.without(&self.nothing), journal, named }
     }
-}
-
-/// The contents that an output names: its streams that are long.
-pub(crate) fn named(outputs: &Outputs) -> impl Iterator<Item = ContentHash> {
-    [&outputs.stdout, &outputs.stderr].into_iter().filter_map(|stream| match stream {
-        Stream::Uploaded { hash, .. } => Some(*hash),
-        Stream::Inline(_) => None,
-    })
 }

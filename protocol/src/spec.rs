@@ -26,6 +26,15 @@ impl JobSpec {
         serde_json::to_vec(self).expect("a specification has string keys only")
     }
 
+    /// The contents that units are made from, by their hashes; the specification itself is another one.
+    pub fn contents(&self) -> impl Iterator<Item = ContentHash> {
+        let chunks = match &self.space {
+            Space::List { chunks } => chunks.as_slice(),
+            _ => &[],
+        };
+        chunks.iter().map(|chunk| chunk.hash)
+    }
+
     /// Reads the bytes back. The error is a sentence for a person.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, String> {
         serde_json::from_slice(bytes).map_err(|e| format!("the job specification cannot be read: {e}"))

@@ -9,7 +9,7 @@ use starfarm_decomposers::{Decomposer, NoChunks, open};
 use starfarm_protocol::admin::{ErrorCode, HitInfo, LostOutputs, OutputInfo, Response, ResultsPage};
 use starfarm_protocol::ids::{ContentHash, JobId};
 use starfarm_protocol::outputs::Stored;
-use starfarm_protocol::spec::{HexBytes, JobSpec, Space};
+use starfarm_protocol::spec::{HexBytes, JobSpec};
 use starfarm_protocol::unit_set::UnitSet;
 use starfarm_protocol::units::Units;
 use starfarm_scheduler_core as core;
@@ -150,8 +150,8 @@ pub(crate) fn cannot_run(id: JobId, spec: &ContentHash, blobs: &Mutex<Blobs>) ->
     let mut lost = lack(spec).map(|what| ("specification", what));
     if lost.is_none() {
         let bytes = blobs.read(spec, 0, usize::MAX).ok().flatten().unwrap_or_default();
-        if let Ok(JobSpec { space: Space::List { chunks, .. }, .. }) = JobSpec::from_bytes(&bytes) {
-            let missing = chunks.iter().any(|chunk| !blobs.knows(&chunk.hash));
+        if let Ok(spec) = JobSpec::from_bytes(&bytes) {
+            let missing = spec.contents().any(|hash| !blobs.knows(&hash));
             lost = missing.then(|| ("list", "missing".to_owned()));
         }
     }
@@ -284,7 +284,7 @@ pub(crate) fn fetch(blobs: &Mutex<Blobs>, hash: &ContentHash, offset: u64) -> Re
 
 #[cfg(test)]
 mod tests {
-    use starfarm_protocol::spec::Work;
+    use starfarm_protocol::spec::{Space, Work};
 
     use super::*;
 

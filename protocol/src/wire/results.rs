@@ -82,6 +82,16 @@ pub struct Outputs {
     pub stderr: Stream,
 }
 
+impl Outputs {
+    /// What of it was uploaded: the hash of each content, and how many bytes it has.
+    pub fn uploaded(&self) -> impl Iterator<Item = (ContentHash, u64)> {
+        [&self.stdout, &self.stderr].into_iter().filter_map(|stream| match stream {
+            Stream::Uploaded { hash, kept, .. } => Some((*hash, *kept)),
+            Stream::Inline(_) => None,
+        })
+    }
+}
+
 /// One unit of a command's result.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CommandUnit {

@@ -10,7 +10,7 @@ use starfarm_protocol::interval::Interval;
 use starfarm_protocol::journal::Record;
 use starfarm_protocol::reason::{Distrust, Flaw, QuarantineReason, Worthless};
 use starfarm_protocol::trust::Untrue;
-use starfarm_protocol::wire::{Cancel, CommandUnit, HitEntry, Stream};
+use starfarm_protocol::wire::{Cancel, CommandUnit, HitEntry};
 
 use crate::deed::{Deed, Deeds};
 use crate::farm::Farm;
@@ -65,10 +65,7 @@ impl Farm {
     /// A unit's outputs that are stored apart are there.
     pub(crate) fn has_outputs(&self, unit: &CommandUnit) -> bool {
         let Some(evidence) = &self.config.evidence else { return true };
-        [&unit.outputs.stdout, &unit.outputs.stderr].into_iter().all(|stream| match stream {
-            Stream::Uploaded { hash, kept, .. } => evidence.is_stored(hash, *kept),
-            Stream::Inline(_) => true,
-        })
+        unit.outputs.uploaded().all(|(hash, bytes)| evidence.is_stored(&hash, bytes))
     }
 
     /// The results of a node are not trusted any more: what it has goes to others, and what it reports does not count.

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use starfarm_protocol::ids::{ContentHash, PublicKey};
-use starfarm_protocol::wire::{CommandUnit, Stream};
+use starfarm_protocol::wire::CommandUnit;
 
 /// Contents that no result names are removed after this: a result follows its contents within seconds, or once the worker
 /// hears its scheduler again.
@@ -41,11 +41,7 @@ impl Unnamed {
 
     /// A result that is on record names these.
     pub(crate) fn name(&mut self, unit: &CommandUnit) {
-        for stream in [&unit.outputs.stdout, &unit.outputs.stderr] {
-            if let Stream::Uploaded { hash, .. } = stream {
-                self.forget(hash);
-            }
-        }
+        unit.outputs.uploaded().for_each(|(hash, _)| self.forget(&hash));
     }
 
     /// Those that nobody has named for too long. They are counted no more.
@@ -70,7 +66,7 @@ impl Unnamed {
 
 #[cfg(test)]
 mod tests {
-    use starfarm_protocol::wire::Outputs;
+    use starfarm_protocol::wire::{Outputs, Stream};
 
     use super::*;
 

@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use starfarm_net::say;
-use starfarm_protocol::wire::{CommandUnit, Stream};
 use starfarm_scheduler_core::{Record, Trace};
 
 use super::checkpoint::{LookUp, Snapshot};
@@ -177,7 +176,9 @@ impl JournalThread {
             record.encode(body);
             names_contents |= match record {
                 Record::Submitted(_) => true,
-                Record::Ran { units, .. } => units.iter().any(|(_, unit)| is_uploaded(unit)),
+                Record::Ran { units, .. } => {
+                    units.iter().any(|(_, unit)| unit.outputs.uploaded().next().is_some())
+                }
                 _ => false,
             };
             let outcome = self.journal.append(self.house.state.farm.epoch.0, *sequence, record.kind(), body);
@@ -244,10 +245,4 @@ impl JournalThread {
             ))
         })
     }
-}
-
-fn is_uploaded(unit: &CommandUnit) -> bool {
-    [&unit.outputs.stdout, &unit.outputs.stderr]
-        .iter()
-        .any(|stream| matches!(stream, Stream::Uploaded { .. }))
 }

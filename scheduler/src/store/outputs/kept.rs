@@ -9,7 +9,6 @@ use starfarm_protocol::outputs::again::Again;
 use starfarm_protocol::outputs::{Kind, Owner, Piece, Stored};
 use starfarm_protocol::unit_set::UnitSet;
 use starfarm_protocol::units::Units;
-use starfarm_protocol::wire::Stream;
 
 use super::walk::{Step, Walk};
 use crate::store::packed::PackedFile;
@@ -142,13 +141,6 @@ fn loss(
     stored: &Stored,
     content: &mut impl FnMut(&ContentHash) -> io::Result<Option<OutputLoss>>,
 ) -> io::Result<Option<OutputLoss>> {
-    let outputs = &stored.outcome.outputs;
-    for stream in [&outputs.stdout, &outputs.stderr] {
-        if let Stream::Uploaded { hash, .. } = stream
-            && let Some(loss) = content(hash)?
-        {
-            return Ok(Some(loss));
-        }
-    }
-    Ok(None)
+    let mut uploaded = stored.outcome.outputs.uploaded();
+    uploaded.find_map(|(hash, _)| content(&hash).transpose()).transpose()
 }

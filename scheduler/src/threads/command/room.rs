@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use starfarm_net::say;
 use starfarm_protocol::ids::{ContentHash, JobId};
-use starfarm_protocol::spec::{JobSpec, Space};
+use starfarm_protocol::spec::JobSpec;
 
 use super::desk::Desk;
 use crate::store::blobs::Blobs;
@@ -37,14 +37,12 @@ async fn needed(desk: &Desk) -> io::Result<Option<Needed>> {
     for spec in specs {
         needed.contents.insert(spec);
         let Some(bytes) = blobs.read(&spec, 0, usize::MAX)? else { continue };
-        let Ok(JobSpec { space, work, .. }) = JobSpec::from_bytes(&bytes) else {
+        let Ok(spec) = JobSpec::from_bytes(&bytes) else {
             (needed.programs, needed.unknown) = (true, true);
             continue;
         };
-        needed.programs |= work.facts().programs;
-        if let Space::List { chunks, .. } = space {
-            needed.contents.extend(chunks.iter().map(|chunk| chunk.hash));
-        }
+        needed.programs |= spec.work.facts().programs;
+        needed.contents.extend(spec.contents());
     }
     Ok(Some(needed))
 }
