@@ -23,7 +23,6 @@ impl Farm {
             return self.nodes.mark(id);
         }
         node.queued_tasks = beat.queued_tasks;
-        let queued = beat.queued_tasks.min(node.queue_tasks_max) as usize;
         // Where parts are lost no beat may come whole for long. What a part lists changes little from one to the next,
         // so one of each is as good.
         if node.beat.0 != beat.parts {
@@ -48,18 +47,43 @@ impl Farm {
         if !beat.held.iter().all(|held| self.refresh(id, held, now_us)) {
             self.nodes.at_mut(id).totals.malformed += 1;
         }
-        if is_whole && self.looks_at(id, self.queues.ids_at(id).len() as u64, now_us) {
-            let node = self.nodes.at_mut(id);
-            node.taken.clear();
-            node.may_claim = false;
-            self.queues.count_hidden(id, queued + beat.running.len());
-            self.reconnect.settle(id);
-            self.expire(id, now_us, deeds);
-            self.judge_given_back(id, now_us, deeds);
-            self.trim(id, now_us, deeds);
-            self.tell_hangs(id, now_us, deeds);
+        if is_whole {
+            self.judge_list(id, beat.running.len(), now_us, deeds);
         }
         self.nodes.mark(id);
+    }
+
+    /// Node `id` has said all that it holds, or has had the time to.
+    fn judge_list(&mut self, id: NodeId, running: usize, now_us: u64, deeds: &mut Deeds) {
+        if !self.looks_at(id, self.queues.ids_at(id).len() as u64, now_us) {
+            return;
+        }
+        let node = self.nodes.at_mut(id);
+        node.whole_us = Some(now_us);
+        node.taken.clear();
+        node.may_claim = false;
+        let queued = node.queued_tasks.min(node.queue_tasks_max) as usize;
+        self.queues.count_hidden(id, queued + running);
+        self.reconnect.settle(id);
+        self.expire(id, now_us, deeds);
+        self.judge_given_back(id, now_us, deeds);
+        self.trim(id, now_us, deeds);
+        self.tell_hangs(id, now_us, deeds);
+    }
+
+    /// A node that is heard, and whose list has not come whole for as long as a silent one is waited for, keeps nothing by
+    /// that: what came of the list is all.
+    pub(crate) fn judge_late_list(&mut self, id: NodeId, now_us: u64, deeds: &mut Deeds) {
+        if self.list_due_us(id).is_some_and(|due_us| now_us >= due_us) {
+            let running = self.nodes.at(id).running.len();
+            self.judge_list(id, running, now_us, deeds);
+        }
+    }
+
+    /// When the list of a node that has tasks must have come.
+    pub(crate) fn list_due_us(&self, id: NodeId) -> Option<u64> {
+        let whole_us = self.nodes.at(id).whole_us.filter(|_| !self.queues.ids_at(id).is_empty())?;
+        Some(whole_us.saturating_add(self.config.settings.lost_us))
     }
 
     /// Attempts that a heartbeat lists do not age; what it lists of ended jobs is revoked; what came back

@@ -43,6 +43,7 @@ impl Farm {
         }
         let node = self.nodes.at_mut(id);
         node.running.clear();
+        node.whole_us.get_or_insert(now_us);
         node.queue_tasks_max = hello.queue_tasks_max.clamp(1, NODE_TASKS_MAX);
         node.receive_datagrams_max = hello.receive_datagrams_max.max(1);
         node.rtt = RoundTrip::default();

@@ -30,6 +30,7 @@ impl Farm {
                 self.commit(Record::Mark { node: id, mark: NodeMark::Back }, deeds);
                 // It did not die, so nothing that it was running killed it.
                 self.pardon(id, boot, deeds);
+                self.nodes.at_mut(id).whole_us = Some(now_us);
                 self.nodes.mark(id);
             }
             Presence::Unknown | Presence::Here(_) | Presence::Left { .. } => {}
@@ -81,6 +82,7 @@ impl Farm {
             deeds.event(Event::NodeSuspect { node: node.name.clone() });
             self.nodes.alter(id, |health| health.is_silent());
         }
+        self.judge_late_list(id, now_us, deeds);
         self.repeat_offers(id, now_us, deeds);
         self.nodes.mark(id);
     }
@@ -123,7 +125,8 @@ impl Farm {
         let rides = !node.to_tell.acks.is_empty() && listens;
         let ride = rides.then(|| node.to_tell.acks_since_us + RIDE_US);
         let probe = node.health().standing.probe().map(|probe| probe.at_us).filter(|at_us| *at_us > now_us);
-        if let Some(at_us) = [silence, repeat, ride, probe].into_iter().flatten().min() {
+        let listed = self.list_due_us(id).filter(|_| matches!(node.health().presence, Presence::Here(_)));
+        if let Some(at_us) = [silence, repeat, ride, probe, listed].into_iter().flatten().min() {
             self.nodes.set_timer(id, at_us.max(now_us + 1));
         }
     }

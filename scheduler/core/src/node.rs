@@ -88,6 +88,8 @@ pub(crate) struct Node {
     pub(crate) runs: BTreeMap<(JobId, u128), Run>,
     /// How many parts its heartbeats have, and those of them that came since all had come.
     pub(crate) beat: (u16, BTreeSet<u16>),
+    /// When they last had all come, or were taken to have; before the first time when it was greeted or came back.
+    pub(crate) whole_us: Option<u64>,
     /// Units that incarnations of it were running when they died, as far as that still counts: what is taken back
     /// if they did not.
     pub(crate) charged: Vec<(JobId, u128, Boot)>,
@@ -255,6 +257,7 @@ impl Node {
             running: Vec::new(),
             runs: BTreeMap::new(),
             beat: (0, BTreeSet::new()),
+            whole_us: None,
             charged: Vec::new(),
             queued_tasks: 0,
             facts: None,
@@ -296,7 +299,7 @@ impl Node {
         (self.to_tell.acks, self.to_tell.acks_count) = (Vec::new(), 0);
         self.taken.clear();
         (self.claimed, self.listed) = Default::default();
-        self.beat = (0, BTreeSet::new());
+        (self.beat, self.whole_us) = ((0, BTreeSet::new()), Some(now_us));
         (self.feedback, self.steps, self.able, self.task_us) = (Some(Feedback::default()), 0, 0, 0.0);
         (self.given_back, self.worthless) = Default::default();
         self.rating = Rating::new(now_us, period_us);

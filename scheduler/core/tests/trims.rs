@@ -7,6 +7,7 @@ mod common;
 use common::{Bench, check_after, config};
 use expect_test::expect;
 use starfarm_protocol::admin::Subject;
+use starfarm_scheduler_core::NodeId;
 
 /// A job of 17 programs: node a has 16 of them, node b did the last one in a second, and idles.
 const A_HAS_MUCH: &str = "submit 17 command units 8\n join a slots 1 queue 8\n ack a\n join b slots 1\n ack b
@@ -128,4 +129,36 @@ fn nothing_is_taken_where_nobody_idles_or_would_gain() {
         "at 30000\n beat a 0+16\n beat b none\n ran a 0+8 ok,ok,ok,ok,ok,ok,ok,ok\n ran a 8+7 ok,ok,ok,ok,ok,ok,ok
          live 90000 a 15+1/15 b none",
     );
+}
+
+/// Node a says this of its heartbeat, part 1 of 2, once a second, and b that it has nothing.
+fn half_a_list(bench: &mut Bench, held: &[(u128, u64)], seconds: u64) {
+    for second in 0..seconds {
+        let mut body = (second as u32).to_le_bytes().to_vec();
+        // Part 1 of 2; nothing waits, it is not draining and names no running unit.
+        body.extend_from_slice(&[1, 0, 2, 0, 0, 0, 0, 0, 0, 0]);
+        for (lo, units) in held {
+            body.extend_from_slice(&1_u64.to_le_bytes());
+            body.extend_from_slice(&lo.to_le_bytes());
+            body.extend_from_slice(&units.to_le_bytes());
+        }
+        let mut datagram = vec![5];
+        datagram.extend_from_slice(&(body.len() as u16).to_le_bytes());
+        datagram.extend_from_slice(&body);
+        bench.hear(NodeId(0), &datagram);
+        bench.run("beat b none\n at +1000");
+    }
+}
+
+/// A list that never came whole was never looked at: its node kept what it had for ever, and the job never ended.
+#[test]
+fn who_never_says_all_that_it_holds_keeps_nothing_by_that() {
+    let submit = "submit 17 command units 8\n join a slots 1 queue 8\n ack a\n join b slots 1\n ack b\n ran b 16+1 ok";
+    for (held, seconds) in [(&[][..], 110), (&[(0, 16)][..], 160)] {
+        let mut bench = Bench::new(config());
+        bench.run(submit);
+        half_a_list(&mut bench, held, seconds);
+        let story = bench.run("tasks a\n tasks b");
+        assert!(story.contains("a has 0 tasks") && story.contains("b has 2 tasks"), "{held:?}: {story}");
+    }
 }
