@@ -147,7 +147,8 @@ impl<S: Shelf> Server<S> {
     fn put(&mut self, hash: ContentHash, total: u64) -> Reply<'static> {
         self.putting = None;
         match self.shelf.len(&hash) {
-            Ok(Some(_)) => return Reply::Have { bytes: total },
+            Ok(Some(bytes)) if bytes == total => return Reply::Have { bytes },
+            Ok(Some(_)) => return Reply::Refused(BulkError::Hash.to_string()),
             Ok(None) => {}
             Err(e) => return Reply::Refused(format!("the scheduler cannot read what it has: {e}")),
         }
@@ -314,6 +315,10 @@ mod tests {
         assert_eq!(replies[last..], [say(Reply::Stored), say(Reply::Stored)]);
         assert!(replies[..last].iter().all(|reply| *reply == Next::Listen), "{replies:?}");
         assert_eq!(memory.kept.borrow()[&hash], content);
+        // What is here is not taken for something of another length.
+        assert_eq!(ask(&mut nodes[0], Request::Put { hash, total }), say(Reply::Have { bytes: total }));
+        let other = ask(&mut nodes[0], Request::Put { hash, total: total + 1 });
+        assert_eq!(other, say(Reply::Refused(BulkError::Hash.to_string())));
     }
 
     #[test]
