@@ -13,6 +13,9 @@ use crate::node::GivenBack;
 use crate::queues::{State, TaskId};
 use crate::runs::Runs;
 
+/// A node that was silent says within so many heartbeats what it holds.
+const BEATS_OF_LIST: u64 = 3;
+
 impl Farm {
     /// A heartbeat, or a part of one.
     pub(crate) fn on_heartbeat(&mut self, id: NodeId, beat: Heartbeat, now_us: u64, deeds: &mut Deeds) {
@@ -78,6 +81,15 @@ impl Farm {
             let running = self.nodes.at(id).running.len();
             self.judge_list(id, running, now_us, deeds);
         }
+    }
+
+    /// Node `id` was silent and is heard again: it has the time of some heartbeats to say what it holds, and no more.
+    pub(crate) fn lists_anew(&mut self, id: NodeId, now_us: u64) {
+        let settings = &self.config.settings;
+        let due_us = now_us + BEATS_OF_LIST * settings.heartbeat_us;
+        let whole_us = due_us.saturating_sub(settings.lost_us);
+        let node = self.nodes.at_mut(id);
+        node.whole_us = node.whole_us.max(Some(whole_us));
     }
 
     /// When the list of a node that has tasks must have come.

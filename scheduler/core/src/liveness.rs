@@ -24,13 +24,14 @@ impl Farm {
             Presence::Suspect(_) => {
                 deeds.event(Event::NodeBack { node: node.name.clone() });
                 self.nodes.alter(id, |health| health.returns());
+                self.lists_anew(id, now_us);
                 self.nodes.mark(id);
             }
             Presence::Lost(boot) => {
                 self.commit(Record::Mark { node: id, mark: NodeMark::Back }, deeds);
                 // It did not die, so nothing that it was running killed it.
                 self.pardon(id, boot, deeds);
-                self.nodes.at_mut(id).whole_us = Some(now_us);
+                self.lists_anew(id, now_us);
                 self.nodes.mark(id);
             }
             Presence::Unknown | Presence::Here(_) | Presence::Left { .. } => {}

@@ -124,7 +124,8 @@ impl Farm {
     /// heard, so their silence does not count.
     pub fn on_stall(&mut self, stalled_us: u64, now_us: u64) {
         for (_, node) in self.nodes.iter_mut().filter(|(_, node)| !node.health().is_lost()) {
-            node.heard_us = node.heard_us.saturating_add(stalled_us).min(now_us);
+            let later = |at_us: u64| at_us.saturating_add(stalled_us).min(now_us);
+            (node.heard_us, node.whole_us) = (later(node.heard_us), node.whole_us.map(later));
         }
         self.reconnect.stall(stalled_us);
     }

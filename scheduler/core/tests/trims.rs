@@ -153,7 +153,8 @@ fn half_a_list(bench: &mut Bench, held: &[(u128, u64)], seconds: u64) {
 /// A list that never came whole was never looked at: its node kept what it had for ever, and the job never ended.
 #[test]
 fn who_never_says_all_that_it_holds_keeps_nothing_by_that() {
-    let submit = "submit 17 command units 8\n join a slots 1 queue 8\n ack a\n join b slots 1\n ack b\n ran b 16+1 ok";
+    let submit =
+        "submit 17 command units 8\n join a slots 1 queue 8\n ack a\n join b slots 1\n ack b\n ran b 16+1 ok";
     for (held, seconds) in [(&[][..], 110), (&[(0, 16)][..], 160)] {
         let mut bench = Bench::new(config());
         bench.run(submit);
@@ -161,4 +162,23 @@ fn who_never_says_all_that_it_holds_keeps_nothing_by_that() {
         let story = bench.run("tasks a\n tasks b");
         assert!(story.contains("a has 0 tasks") && story.contains("b has 2 tasks"), "{held:?}: {story}");
     }
+}
+
+/// One that lists nothing and is silent now and then has no more time than one that is heard.
+#[test]
+fn who_is_silent_now_and_then_keeps_nothing_by_that_either() {
+    let mut bench = Bench::new(config());
+    bench.run(
+        "submit 17 command units 8\n join a slots 1 queue 8\n ack a\n join b slots 1\n ack b\n ran b 16+1 ok",
+    );
+    let mut story = String::new();
+    for beat in 0..20 {
+        for _ in 0..6 {
+            story += &bench.run("at +1000\n beat b none");
+        }
+        story += &bench.run(&format!("feedback a {beat} 0"));
+    }
+    assert!(story.contains("node a is back") && !story.contains("node a lost"), "{story}");
+    let story = bench.run("tasks a\n tasks b");
+    assert!(story.contains("a has 0 tasks") && story.contains("b has 2 tasks"), "{story}");
 }
