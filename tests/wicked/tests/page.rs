@@ -317,7 +317,7 @@ fn what_a_heartbeat_lists_of_an_unknown_job_is_revoked_and_results_of_it_are_ack
     assert_eq!(node(&farm, "hand")["results_worthless"], 0);
 }
 
-/// "Before a worker's first hello the scheduler drops its other messages, without counting them."
+/// "Before a worker's first hello the scheduler drops its other messages, and counts only those that are malformed."
 #[test]
 fn what_comes_before_the_first_hello_is_dropped() {
     let farm = Farm::start();
