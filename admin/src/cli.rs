@@ -282,12 +282,15 @@ pub(crate) struct JobArg {
     pub(crate) id: JobId,
 }
 
-#[derive(Args, Clone, Copy, Debug)]
+#[derive(Args, Clone, Debug)]
 pub(crate) struct Results {
     #[command(flatten)]
     pub(crate) job: JobArg,
     #[command(flatten)]
     pub(crate) wanted: Wanted,
+    /// Write the files that units made into this folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
 }
 
 /// Which outputs are wanted, and how.

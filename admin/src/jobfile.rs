@@ -9,6 +9,7 @@
 
 mod command_line;
 mod error;
+mod inputs;
 mod job;
 mod lines;
 mod mask;

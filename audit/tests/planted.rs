@@ -48,7 +48,7 @@ fn ran(units: &[(u128, Option<FailReason>)]) -> Record {
         failed,
         code: i32::from(failed.is_some()),
         duration_us: 5,
-        outputs: Outputs { stdout: silent(), stderr: silent() },
+        outputs: Outputs { files: None, stdout: silent(), stderr: silent() },
     };
     let units = units.iter().map(|&(unit, failed)| (unit, outcome(failed))).collect();
     Record::Ran { job: JOB, attempt: Attempt(1), node: A, units }

@@ -431,8 +431,22 @@ pub struct OutputInfo {
     pub stdout: StreamInfo,
     /// Standard error.
     pub stderr: StreamInfo,
-    /// Output files; none in this version.
-    pub files: Vec<String>,
+    /// The files that it made, in one archive; none where the job asks for none.
+    pub files: Vec<ArchiveInfo>,
+}
+
+/// Files that a unit made: a tar archive, which is fetched by its hash.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct ArchiveInfo {
+    /// BLAKE3 of the archive.
+    pub hash: ContentHash,
+    /// Its bytes.
+    pub bytes: u64,
+    /// Files in it.
+    pub count: u32,
+    /// What is wrong with it on the scheduler's disk, if it was to be fetched and cannot be had.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub lost: Option<OutputLoss>,
 }
 
 /// What was written to one stream. Short output is in place, long output is fetched by its hash, and where that fails

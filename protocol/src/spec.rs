@@ -32,7 +32,12 @@ impl JobSpec {
             Space::List { chunks } => chunks.as_slice(),
             _ => &[],
         };
-        chunks.iter().map(|chunk| chunk.hash)
+        let inputs = match &self.work {
+            Work::Command(command) => command.inputs.as_slice(),
+            _ => &[],
+        };
+        let parts = inputs.iter().flat_map(|input| input.parts.iter().copied());
+        chunks.iter().map(|chunk| chunk.hash).chain(parts)
     }
 
     /// Reads the bytes back. The error is a sentence for a person.

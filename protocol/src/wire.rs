@@ -32,7 +32,7 @@ mod write;
 
 pub use facts::{AGE_BYTES, FACT_BYTES_MAX, Facts, LOAD_SLOTS_MAX, Load};
 pub use read::{Ages, Message, Offers, Ranges, Results, is_of_boot, messages};
-pub use results::{CommandUnit, FailReason, HitEntry, Outputs, Stream};
+pub use results::{CommandUnit, FailReason, Files, HitEntry, Outputs, Stream};
 pub use write::Packer;
 
 pub use crate::bytes::Malformed;

@@ -159,6 +159,7 @@ fn a_command_answers() {
         code: 3,
         duration_us: 1_500,
         outputs: Outputs {
+            files: None,
             stdout: Stream::Inline(b"hi\n".to_vec()),
             stderr: Stream::Uploaded { hash: ContentHash([0xbb; 32]), kept: 600, total: 600 },
         },

@@ -7,8 +7,7 @@ use std::path::Path;
 
 use starfarm_protocol::ids::ContentHash;
 use starfarm_protocol::spec::{
-    Algorithm, Axis, Chunk as ListChunk, CommandWork, HexBytes, JobSpec, OutputLimit, SearchWork, Space,
-    Stop, Work,
+    Algorithm, Axis, Chunk as ListChunk, CommandWork, HexBytes, JobSpec, SearchWork, Space, Stop, Work,
 };
 
 fn page() -> String {
@@ -20,16 +19,7 @@ fn specifications() -> Vec<JobSpec> {
     let command = |program: &[&str], timeout_ms, retries| {
         let env = [("MODE".to_owned(), "fast".to_owned())].into();
         let program = program.iter().map(|word| (*word).to_owned()).collect();
-        Work::Command(CommandWork {
-            program,
-            env,
-            timeout_ms,
-            hang_ms: None,
-            retries,
-            output_limit: OutputLimit::default(),
-            cwd: None,
-            cwd_optional: false,
-        })
+        Work::Command(CommandWork { program, env, timeout_ms, retries, ..CommandWork::default() })
     };
     let targets = vec![hex(&[0; 16]), hex(&[0xff; 16])];
     let axis = |name: &str, values: &[&str]| Axis {

@@ -6,12 +6,15 @@ use std::io;
 use std::sync::{Arc, Mutex};
 
 use starfarm_decomposers::{Decomposer, NoChunks, open};
-use starfarm_protocol::admin::{ErrorCode, HitInfo, LostOutputs, OutputInfo, Response, ResultsPage};
+use starfarm_protocol::admin::{
+    ArchiveInfo, ErrorCode, HitInfo, LostOutputs, OutputInfo, Response, ResultsPage,
+};
 use starfarm_protocol::ids::{ContentHash, JobId};
 use starfarm_protocol::outputs::Stored;
 use starfarm_protocol::spec::{HexBytes, JobSpec};
 use starfarm_protocol::unit_set::UnitSet;
 use starfarm_protocol::units::Units;
+use starfarm_protocol::wire::Files;
 use starfarm_scheduler_core as core;
 
 use crate::answers::{error, no_job, stream, text_or_hex};
@@ -233,8 +236,12 @@ fn info(output: &Output, nodes: &Names) -> OutputInfo {
         seconds: outcome.duration_us as f64 / 1e6,
         stdout: stream(&outcome.outputs.stdout),
         stderr: stream(&outcome.outputs.stderr),
-        files: Vec::new(),
+        files: outcome.outputs.files.iter().map(archive).collect(),
     }
+}
+
+fn archive(Files { hash, bytes, count }: &Files) -> ArchiveInfo {
+    ArchiveInfo { hash: *hash, bytes: *bytes, count: *count, lost: None }
 }
 
 /// Hits with their candidates and digests.

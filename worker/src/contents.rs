@@ -32,6 +32,11 @@ impl Contents {
         Ok(content)
     }
 
+    /// The content with this hash, which is not kept here.
+    pub(crate) fn fetch(&self, hash: ContentHash, cancel: &CancelFlag) -> Result<Vec<u8>, FetchError> {
+        self.bulk.get(hash, cancel)
+    }
+
     pub(crate) fn put(&self, content: Vec<u8>, cancel: &CancelFlag) -> Result<ContentHash, FetchError> {
         self.bulk.put(content, cancel)
     }

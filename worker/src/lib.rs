@@ -32,6 +32,7 @@ mod slot;
 mod sockets;
 mod state;
 mod stop;
+mod store;
 #[cfg(test)]
 mod testing;
 mod verbose;

@@ -3,6 +3,7 @@
 
 mod command;
 mod executor;
+mod files;
 mod nothing;
 mod search;
 

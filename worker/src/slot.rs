@@ -2,6 +2,7 @@
 //! handle on it.
 
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
@@ -16,6 +17,7 @@ use crate::exec::CancelFlag;
 use crate::report::Report;
 use crate::run::{Context, Programs};
 use crate::state::State;
+use crate::store::Store;
 
 struct Bundle {
     tasks: Vec<Task>,
@@ -56,10 +58,13 @@ pub(crate) fn start_slots(
     let _ = std::fs::remove_dir_all(&scratch);
     starfarm_net::private_folder(&scratch)?;
     let contents = Arc::new(Contents::new(bulk.clone()));
+    let inputs = state.path("inputs");
+    starfarm_net::private_folder(&inputs)?;
+    let store = Arc::new(Store::open(&inputs, inputs_bytes_max(&inputs)?)?);
     let programs = Arc::new(Programs::default());
     let start = |slot| {
-        let (board, contents, scratch) = (Arc::clone(board), Arc::clone(&contents), scratch.clone());
-        let context = Context { slot, board, contents, scratch };
+        let (board, contents, store) = (Arc::clone(board), Arc::clone(&contents), Arc::clone(&store));
+        let context = Context { slot, board, contents, store, scratch: scratch.clone() };
         let (programs, report) = (Arc::clone(&programs), Report::new(slot, inbox.clone()));
         let (bundles, to_do) = bounded(1);
         let thread = std::thread::Builder::new().name(format!("slot {slot}"));
@@ -67,6 +72,12 @@ pub(crate) fn start_slots(
         Ok(Slot { bundles, cancel: CancelFlag::new()? })
     };
     (0..count).map(start).collect()
+}
+
+/// Bytes of inputs that are kept: half of what is free at the start.
+fn inputs_bytes_max(dir: &Path) -> io::Result<u64> {
+    let disk = rustix::fs::statvfs(dir)?;
+    Ok(disk.f_bavail.saturating_mul(disk.f_frsize) / 2)
 }
 
 fn work(programs: &Programs, context: &Context, mut report: Report, bundles: &Receiver<Bundle>) {

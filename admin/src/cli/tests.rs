@@ -55,7 +55,7 @@ fn the_names_of_the_contract() {
         starfarm key list
         starfarm key add --role --out
         starfarm key revoke KEY
-        starfarm results ID --all --arrival
+        starfarm results ID --all --arrival --dir
         starfarm status
         starfarm events --follow --tasks --after
         starfarm top --interval --read-only

@@ -1,8 +1,12 @@
 //! `starfarm results`: hits, then failed units, then outputs by unit. They are printed as the pages come, but for
 //! outputs that are few enough to be put in order first, so that memory does not grow with the job.
 
+mod files;
 mod pages;
 mod show;
+mod source;
+
+use std::path::Path;
 
 use starfarm_protocol::admin::{LostOutputs, Request, Response};
 use starfarm_protocol::ids::JobId;
@@ -13,6 +17,7 @@ use crate::client::Client;
 use crate::failure::{Exit, Failure};
 use crate::human;
 use crate::output::{Printer, say};
+use files::Folder;
 use pages::Pages;
 
 /// Intervals of lost outputs that a message names.
@@ -20,18 +25,19 @@ const NAMED_MAX: usize = 8;
 
 pub(crate) fn run(context: &mut Context, results: &Results) -> Result<(), Failure> {
     let mut client = context.connect_or_look()?;
-    print(&mut client, results.job.id, results.wanted, &mut context.printer)
+    print(&mut client, results.job.id, results.wanted, results.dir.as_deref(), &mut context.printer)
 }
 
-/// Prints the results of job `id`; where there are none, a message says so.
+/// Prints the results of job `id`, and writes files into `dir`; where there are none, a message says so.
 pub(crate) fn print(
     client: &mut Client,
     id: JobId,
     wanted: Wanted,
+    dir: Option<&Path>,
     printer: &mut Printer,
 ) -> Result<(), Failure> {
-    let mut source = pages::OfJob { client, id };
-    let pages = Pages::new(&mut source, wanted)?;
+    let mut source = source::OfJob { client, id };
+    let pages = Pages::new(&mut source, wanted)?.into_folder(dir.map(Folder::open).transpose()?);
     if pages.are_empty() {
         say(&format!("job {} has no hits, failed units or outputs", id.0));
     }
@@ -39,6 +45,9 @@ pub(crate) fn print(
     printer.flush()?;
     if let Some(words) = wait::cut(seen.cut) {
         say(&format!("{words}; `cut_at` and `total` in JSON say where and how much"));
+    }
+    if seen.files > 0 && dir.is_none() {
+        say(&format!("{} files were made: `starfarm results {} --dir DIR` writes them", seen.files, id.0));
     }
     match &seen.lost[..] {
         [] => Ok(()),

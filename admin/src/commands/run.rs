@@ -70,7 +70,7 @@ pub(crate) fn run(context: &mut Context, run: &Run) -> Result<Exit, Failure> {
         memo.write(&state, true)?;
     }
     if ended.as_ref().map_or_else(|failure| failure.exit == Exit::Interrupted, |_| true) {
-        results::print(&mut farm.client, id, Wanted::default(), &mut context.printer)?;
+        results::print(&mut farm.client, id, Wanted::default(), None, &mut context.printer)?;
         context.printer.flush()?;
         let job = farm.client.job(id)?;
         say(&summary(&job));

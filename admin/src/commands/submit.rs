@@ -84,13 +84,19 @@ pub(crate) fn hash(job: &JobFile) -> ContentHash {
     ContentHash::of(&job.spec.to_bytes())
 }
 
-/// Uploads the list, if there is one.
+/// Uploads the list and the files, if there are any.
 fn send_list(client: &mut Client, job: &JobFile) -> Result<(), Failure> {
     let mut sent = BTreeSet::new();
     for blob in &job.blobs {
         if sent.insert(ContentHash::of(blob)) {
             client.command(&Request::Blob { bytes: HexBytes(blob.clone()) })?;
         }
+    }
+    for file in &job.inputs {
+        file.each_part(|part| match sent.insert(ContentHash::of(part)) {
+            true => client.command(&Request::Blob { bytes: HexBytes(part.to_vec()) }),
+            false => Ok(()),
+        })?;
     }
     Ok(())
 }

@@ -10,6 +10,7 @@ use starfarm_protocol::spec::{JobSpec, Space, Work};
 use starfarm_protocol::trust::TrustChecks;
 
 use super::error::JobFileError;
+use super::inputs::InputFile;
 
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct JobFile {
@@ -27,6 +28,8 @@ pub(crate) struct JobFile {
     /// The chunks of a list, about 64 KiB each, in the order of the specification: to be uploaded before
     /// the job is submitted. The same content may occur twice.
     pub(crate) blobs: Vec<Vec<u8>>,
+    /// Files that the job brings along: to be uploaded likewise.
+    pub(crate) inputs: Vec<InputFile>,
     /// The program could not be started on this machine. On others it may.
     pub(crate) not_here: Option<JobFileError>,
     /// Targets of a search that were given before, and are left out.
@@ -44,6 +47,7 @@ impl JobFile {
             speculative: None,
             trust: TrustChecks::default(),
             blobs: Vec::new(),
+            inputs: Vec::new(),
             not_here: None,
             repeated_targets: 0,
         }
@@ -53,6 +57,7 @@ impl JobFile {
     pub(crate) fn at_home(mut self, base: &Path) -> Self {
         if let Work::Command(command) = &mut self.spec.work
             && command.cwd.is_none()
+            && !command.has_files()
         {
             command.cwd = absolute(base);
             command.cwd_optional = command.cwd.is_some();

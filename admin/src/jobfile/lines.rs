@@ -88,7 +88,7 @@ pub(super) fn of_glob(pattern: &str, base: &Path) -> Result<Listing, String> {
 }
 
 /// `base` is absolute.
-fn matches(pattern: &str, base: &Path) -> Result<Vec<PathBuf>, String> {
+pub(super) fn matches(pattern: &str, base: &Path) -> Result<Vec<PathBuf>, String> {
     let pattern = pattern.trim_start_matches("./");
     let matcher = globset::GlobBuilder::new(pattern)
         .literal_separator(true)

@@ -37,7 +37,7 @@ fn outcome(unit: u128) -> (u128, CommandUnit) {
         5 => Stream::Uploaded { hash: ContentHash::of(&long()), kept: 600, total: 600 },
         _ => Stream::Inline(vec![unit as u8; 20]),
     };
-    let outputs = Outputs { stdout, stderr: Stream::Inline(vec![]) };
+    let outputs = Outputs { files: None, stdout, stderr: Stream::Inline(vec![]) };
     (unit, CommandUnit { failed: None, code: 0, duration_us: 1, outputs })
 }
 
@@ -191,8 +191,11 @@ impl State {
     fn record_long(&self, job: JobId, unit: u128, content: &[u8]) -> Record {
         let (hash, kept) = (ContentHash::of(content), content.len() as u64);
         packed(&self.path("blobs"), hash.0, content);
-        let outputs =
-            Outputs { stdout: Stream::Uploaded { hash, kept, total: kept }, stderr: Stream::Inline(vec![]) };
+        let outputs = Outputs {
+            files: None,
+            stdout: Stream::Uploaded { hash, kept, total: kept },
+            stderr: Stream::Inline(vec![]),
+        };
         let units = vec![(unit, CommandUnit { failed: None, code: 0, duration_us: 1, outputs })];
         Record::Ran { job, attempt: OF.0, node: OF.1, units }
     }

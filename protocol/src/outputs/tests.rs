@@ -15,7 +15,10 @@ fn units() -> Vec<(u128, CommandUnit)> {
         let stderr = Stream::Uploaded { hash: ContentHash([5; 32]), kept: 6, total: 7 };
         let stdout = Stream::Inline(vec![unit as u8; unit as usize * 9]);
         let failed = (unit == 2).then_some(FailReason::Exit);
-        (unit, CommandUnit { failed, code: 0, duration_us: 1, outputs: Outputs { stdout, stderr } })
+        (
+            unit,
+            CommandUnit { failed, code: 0, duration_us: 1, outputs: Outputs { files: None, stdout, stderr } },
+        )
     };
     (0..5).map(unit).collect()
 }

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{HexBytes, to_hex};
+use crate::ids::{ContentHash, HexBytes, to_hex};
 use crate::word::words;
 
 /// What is done with a unit.
@@ -83,7 +83,7 @@ impl WorkFacts {
 }
 
 /// A program and how to run it.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, Default)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CommandWork {
     /// The program, then its arguments; never a shell. `{}`, `{index}` and the space's names are filled in.
@@ -107,6 +107,89 @@ pub struct CommandWork {
     /// A node without that folder starts them in its own, instead of refusing the job.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cwd_optional: bool,
+    /// Files that each unit finds in its scratch directory.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inputs: Vec<Input>,
+    /// Files that each unit makes there, by their paths; `{}`, `{index}` and the space's names are filled in.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub outputs: Vec<String>,
+    /// Bytes that the files of a unit may have together, 1 to [`OUTPUT_LIMIT_MAX`]. A unit that makes more has failed.
+    #[serde(default = "files_limit", skip_serializing_if = "is_files_limit")]
+    pub files_limit: u64,
+}
+
+impl Default for CommandWork {
+    fn default() -> Self {
+        Self {
+            program: Vec::new(),
+            env: BTreeMap::new(),
+            timeout_ms: None,
+            hang_ms: None,
+            retries: 0,
+            output_limit: OutputLimit::default(),
+            cwd: None,
+            cwd_optional: false,
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            files_limit: FILES_LIMIT,
+        }
+    }
+}
+
+impl CommandWork {
+    /// Programs start in the scratch directory, where their files are.
+    pub fn has_files(&self) -> bool {
+        !(self.inputs.is_empty() && self.outputs.is_empty())
+    }
+
+    /// Bytes of the longest content that a unit may upload.
+    pub fn upload_max(&self) -> u64 {
+        if self.outputs.is_empty() {
+            return self.output_limit.bytes;
+        }
+        self.output_limit.bytes.max(archive_bytes_max(self.files_limit))
+    }
+}
+
+/// Bytes of an archive of a unit's files that have so many bytes: what describes them may take a sixteenth and a mebibyte
+/// more.
+pub fn archive_bytes_max(files_limit: u64) -> u64 {
+    files_limit.saturating_add(files_limit / 16).saturating_add(1 << 20).min(OUTPUT_LIMIT_MAX)
+}
+
+/// Bytes of a unit's files where the job does not say: 256 MiB.
+pub const FILES_LIMIT: u64 = 256 << 20;
+
+fn files_limit() -> u64 {
+    FILES_LIMIT
+}
+
+fn is_files_limit(bytes: &u64) -> bool {
+    *bytes == FILES_LIMIT
+}
+
+/// A file that units find in their scratch directory.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    /// Where: a path of plain names, parted by `/`.
+    pub path: String,
+    /// Its bytes, in pieces of [`INPUT_PART_BYTES`], the last one shorter: the hash of each. None: it is empty.
+    pub parts: Vec<ContentHash>,
+    /// How many bytes it has.
+    pub bytes: u64,
+    /// It may be executed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub executable: bool,
+}
+
+/// Bytes of a part of an input.
+pub const INPUT_PART_BYTES: usize = 4 << 20;
+
+/// Whether a path leads to somewhere inside of a folder, whatever lies there: plain names, parted by `/`.
+pub fn is_inside(path: &str) -> bool {
+    let is_plain = |name: &str| !matches!(name, "" | "." | "..");
+    !path.contains('\0') && path.split('/').all(is_plain)
 }
 
 /// How much is kept of each of a unit's two output streams. Of what writes more the head and the tail are kept, half

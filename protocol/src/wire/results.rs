@@ -3,7 +3,8 @@
 //!
 //! Hit: `unit u64 (from lo), target u32`.
 //! Command unit: `status u8, code i32, duration_us u64`, then stdout and stderr, each `form u8` and either
-//! `length u16, bytes` (form 0) or `hash [32], kept u64, total u64` (form 1: uploaded over the bulk channel).
+//! `length u16, bytes` (form 0) or `hash [32], kept u64, total u64` (form 1: uploaded over the bulk channel). A unit
+//! that made files has `form u8` (2), `hash [32], bytes u64, count u32` before these: the archive of them, uploaded.
 
 use crate::bytes::{Malformed, Reader, fields, tagged};
 use crate::field::Field;
@@ -47,6 +48,8 @@ words! {
         Poison = 4 => "poison",
         /// The program wrote more than `output_limit`, which is strict.
         Output = 5 => "output",
+        /// The program did not make the files that the job asks for, or made more than `files_limit`.
+        Files = 6 => "files",
     }
 }
 
@@ -57,7 +60,7 @@ impl FailReason {
             FailReason::Signal => (None, code),
             // The code of a program that was ended by us tells nothing about the program.
             FailReason::Timeout => (None, None),
-            FailReason::Exit | FailReason::Poison | FailReason::Output => (code, None),
+            FailReason::Exit | FailReason::Poison | FailReason::Output | FailReason::Files => (code, None),
         }
     }
 }
@@ -73,9 +76,22 @@ pub enum Stream {
     Uploaded { hash: ContentHash, kept: u64, total: u64 },
 }
 
-/// stdout and stderr of a unit.
+/// The files that a unit made: a tar archive of them, which was uploaded before the result was sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Files {
+    /// BLAKE3 of the archive.
+    pub hash: ContentHash,
+    /// Its bytes.
+    pub bytes: u64,
+    /// Files in it.
+    pub count: u32,
+}
+
+/// What a unit wrote.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Outputs {
+    /// Its files, where the job asks for any and it passed.
+    pub files: Option<Files>,
     /// Standard output.
     pub stdout: Stream,
     /// Standard error.
@@ -83,12 +99,19 @@ pub struct Outputs {
 }
 
 impl Outputs {
+    /// Two streams, and no files.
+    pub fn streams(stdout: Stream, stderr: Stream) -> Self {
+        Self { files: None, stdout, stderr }
+    }
+
     /// What of it was uploaded: the hash of each content, and how many bytes it has.
     pub fn uploaded(&self) -> impl Iterator<Item = (ContentHash, u64)> {
-        [&self.stdout, &self.stderr].into_iter().filter_map(|stream| match stream {
+        let files = self.files.map(|files| (files.hash, files.bytes));
+        let streams = [&self.stdout, &self.stderr].into_iter().filter_map(|stream| match stream {
             Stream::Uploaded { hash, kept, .. } => Some((*hash, *kept)),
             Stream::Inline(_) => None,
-        })
+        });
+        files.into_iter().chain(streams)
     }
 }
 
@@ -120,12 +143,32 @@ impl CommandUnit {
 fields! { Field:
     HitEntry { offset, target }
     CommandUnit { failed, code, duration_us, outputs }
-    Outputs { stdout, stderr }
+    Files { hash, bytes, count }
 }
 tagged! { Field:
     Stream {
         0 Inline(bytes),
         1 Uploaded { hash, kept, total },
+    }
+}
+
+/// Form of the files of a unit, beside those of [`Stream`].
+const FILES: u8 = 2;
+
+impl Field for Outputs {
+    fn put(&self, out: &mut Vec<u8>) {
+        if let Some(files) = &self.files {
+            out.push(FILES);
+            files.put(out);
+        }
+        self.stdout.put(out);
+        self.stderr.put(out);
+    }
+
+    fn read(rest: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let has_files = rest.0.first() == Some(&FILES);
+        let files = has_files.then(|| rest.u8().and_then(|_| Files::read(rest))).transpose()?;
+        Ok(Self { files, stdout: Stream::read(rest)?, stderr: Stream::read(rest)? })
     }
 }
 

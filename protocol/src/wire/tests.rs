@@ -262,13 +262,18 @@ fn outputs_come_back_as_they_were() {
             failed: None,
             code: 0,
             duration_us: 5,
-            outputs: Outputs { stdout: Stream::Inline(b"hi".into()), stderr: Stream::Inline(vec![]) },
+            outputs: Outputs {
+                files: None,
+                stdout: Stream::Inline(b"hi".into()),
+                stderr: Stream::Inline(vec![]),
+            },
         },
         CommandUnit {
             failed: Some(FailReason::Signal),
             code: 9,
             duration_us: 6,
             outputs: Outputs {
+                files: None,
                 stdout: Stream::Uploaded { hash: ContentHash([1; 32]), kept: 600, total: 1 << 40 },
                 stderr: Stream::Inline(b"x".into()),
             },

@@ -185,7 +185,7 @@ impl Job {
             (false, false) => (None, 0),
         };
         let stream = |text: &[u8]| Stream::Inline(text.to_vec());
-        let outputs = Outputs { stdout: stream(b"out"), stderr: stream(b"") };
+        let outputs = Outputs { files: None, stdout: stream(b"out"), stderr: stream(b"") };
         CommandUnit { failed, code, duration_us, outputs }.write(body);
     }
 

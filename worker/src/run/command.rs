@@ -15,10 +15,11 @@ use starfarm_decomposers::template::{Template, UnitText};
 use starfarm_decomposers::{Chunks, Decomposer, ValueError};
 use starfarm_protocol::limits::{INLINE_OUTPUT_BYTES_MAX, RESULT_BODY_BYTES_MAX};
 use starfarm_protocol::spec::{CommandWork, OutputLimit, Space};
-use starfarm_protocol::wire::{CommandUnit, FailReason, Outputs, Stream};
+use starfarm_protocol::wire::{CommandUnit, FailReason, Files, Outputs, Stream};
 use starfarm_worker_core::Task;
 
 use super::executor::{Context, Executor};
+use super::files::{Made, UnitFiles};
 use crate::bulk::FetchError;
 use crate::contents::Contents;
 use crate::exec::{self, CancelFlag, Captured, CommandLine, End, Lack, Patience, UnitRun};
@@ -43,6 +44,7 @@ pub(super) struct Command {
     /// What is started is the same for every unit: where it cannot be started for one, it can for none.
     one_program: bool,
     limit: OutputLimit,
+    files: Option<UnitFiles>,
     hang: Option<Duration>,
     /// Units that passed on this worker, and what they took in all, in microseconds.
     passed: (AtomicU64, AtomicU64),
@@ -62,7 +64,21 @@ impl Command {
         let [timeout, hang] = [work.timeout_ms, work.hang_ms].map(|ms| ms.map(Duration::from_millis));
         let (limit, passed) = (work.output_limit, Default::default());
         let (cwd, cwd_optional) = (work.cwd.as_ref().map(PathBuf::from), work.cwd_optional);
-        Ok(Self { space, program, args, env, timeout, cwd, cwd_optional, one_program, limit, hang, passed })
+        let files = UnitFiles::new(work, &names, space.units())?;
+        Ok(Self {
+            space,
+            program,
+            args,
+            env,
+            timeout,
+            cwd,
+            cwd_optional,
+            one_program,
+            limit,
+            files,
+            hang,
+            passed,
+        })
     }
 
     /// Runs a unit, with what it needs fetched before and what it wrote stored after. It is refused where this node
@@ -77,18 +93,27 @@ impl Command {
         lasts: &mut dyn FnMut(),
     ) -> Result<CommandUnit, FetchError> {
         scratch.empty().map_err(|error| FetchError::Refused(no_scratch(context, &error)))?;
-        let line = self.line(task, unit, &scratch.0, &context.contents, cancel)?;
+        let text = self.text(unit, &context.contents, cancel)?;
+        if let Some(files) = &self.files {
+            files.bring(&scratch.0, cancel, context)?;
+        }
+        let line = self.line(task, unit, &scratch.0, &text);
         let run = exec::run_noting(&line, cancel, Patience::default(), lasts);
         self.learn(&run);
         if let Some(why) = self.refusal(&run.end) {
             return Err(FetchError::Refused(why.to_owned()));
         }
+        let passed = run.end == End::Exit(0);
+        let made = match self.files.as_ref().filter(|_| passed) {
+            Some(files) => files.collect(&scratch.0, &text),
+            None => Ok(None),
+        };
         let put = |bytes| {
             // The scheduler keeps few contents of a node that no result names: those before this one must not wait for it.
             lasts();
             context.contents.put(bytes, cancel)
         };
-        record(run, self.limit.strict, put).map_err(|error| {
+        record(run, self.limit.strict, made, put).map_err(|error| {
             match error {
                 // A unit is not done without its output.
                 FetchError::Refused(why) => {
@@ -126,38 +151,39 @@ impl Command {
         self.timeout.into_iter().chain(hang).min()
     }
 
-    /// The command line of a unit, with the pieces of a list that it needs.
-    fn line(
-        &self,
-        task: &Task,
-        unit: u128,
-        scratch: &Path,
-        contents: &Contents,
-        cancel: &CancelFlag,
-    ) -> Result<CommandLine, FetchError> {
-        let text = loop {
+    /// A unit's value, with the pieces of a list that it needs.
+    fn text(&self, unit: u128, contents: &Contents, cancel: &CancelFlag) -> Result<UnitText, FetchError> {
+        loop {
             match UnitText::of(&*self.space, unit) {
-                Ok(text) => break text,
+                Ok(text) => return Ok(text),
                 Err(ValueError::ChunkMissing(hash)) => drop(contents.get(hash, cancel)?),
                 Err(error) => return Err(FetchError::Refused(error.to_string())),
             }
-        };
+        }
+    }
+
+    /// The command line of a unit.
+    fn line(&self, task: &Task, unit: u128, scratch: &Path, text: &UnitText) -> CommandLine {
         let mut env: Vec<(OsString, OsString)> =
-            self.env.iter().map(|(name, value)| (name.clone(), value.fill_os(&text))).collect();
+            self.env.iter().map(|(name, value)| (name.clone(), value.fill_os(text))).collect();
         env.extend([
             ("STARFARM_JOB".into(), task.job.0.to_string().into()),
             ("STARFARM_ATTEMPT".into(), task.attempt.0.to_string().into()),
             ("STARFARM_UNIT_INDEX".into(), unit.to_string().into()),
             ("STARFARM_SCRATCH".into(), scratch.into()),
         ]);
-        Ok(CommandLine {
-            program: self.program.fill_os(&text),
-            args: self.args.iter().map(|arg| arg.fill_os(&text)).collect(),
+        let dir = match &self.files {
+            Some(_) => Some(scratch.to_owned()),
+            None => self.cwd.clone().filter(|dir| !self.cwd_optional || dir.is_dir()),
+        };
+        CommandLine {
+            program: self.program.fill_os(text),
+            args: self.args.iter().map(|arg| arg.fill_os(text)).collect(),
             env,
-            dir: self.cwd.clone().filter(|dir| !self.cwd_optional || dir.is_dir()),
+            dir,
             timeout: self.time_limit(),
             output_limit: self.limit.bytes,
-        })
+        }
     }
 }
 
@@ -199,17 +225,19 @@ impl Executor for Command {
 }
 
 /// The record of a unit's run; none where it was cancelled, or its output cannot be delivered: the unit then goes
-/// back.
+/// back. `made`: its files, where it passed; or why it has failed although it did.
 fn record(
     mut run: UnitRun,
     strict: bool,
-    put: impl FnMut(Vec<u8>) -> Result<starfarm_protocol::ids::ContentHash, FetchError>,
+    made: Result<Option<Made>, String>,
+    mut put: impl FnMut(Vec<u8>) -> Result<starfarm_protocol::ids::ContentHash, FetchError>,
 ) -> Result<CommandUnit, FetchError> {
     let duration_us = u64::try_from(run.duration.as_micros()).unwrap_or(u64::MAX);
     let (failed, code) = match run.end {
         End::Exit(0) if strict && (run.stdout.is_cut() || run.stderr.is_cut()) => {
             (Some(FailReason::Output), 0)
         }
+        End::Exit(0) if made.is_err() => (Some(FailReason::Files), 0),
         End::Exit(0) => (None, 0),
         End::Exit(code) => (Some(FailReason::Exit), code),
         End::Signal(signal) => (Some(FailReason::Signal), signal),
@@ -222,7 +250,21 @@ fn record(
             (Some(FailReason::Exit), NOT_STARTED_CODE)
         }
     };
-    let outputs = outputs(run.stdout, run.stderr, put)?;
+    let files = match made {
+        Ok(Some(Made { archive, count })) if failed.is_none() => {
+            let bytes = archive.len() as u64;
+            Some(Files { hash: put(archive)?, bytes, count })
+        }
+        Ok(_) => None,
+        Err(why) => {
+            // Where its user looks first.
+            let words = format!("starfarm: the unit {why}\n");
+            run.stderr.total += words.len() as u64;
+            run.stderr.bytes.extend_from_slice(words.as_bytes());
+            None
+        }
+    };
+    let outputs = Outputs { files, ..outputs(run.stdout, run.stderr, put)? };
     Ok(CommandUnit { failed, code, duration_us, outputs })
 }
 
@@ -249,7 +291,7 @@ fn outputs(
             put(captured.bytes).map(|hash| Stream::Uploaded { hash, kept, total })
         }
     };
-    Ok(Outputs { stdout: stream(stdout, out_goes)?, stderr: stream(stderr, err_goes)? })
+    Ok(Outputs::streams(stream(stdout, out_goes)?, stream(stderr, err_goes)?))
 }
 
 /// Units that are done and not reported.
@@ -351,7 +393,8 @@ mod tests {
 
     fn where_to(stdout: usize, stderr: usize) -> (bool, bool) {
         let unit =
-            record(run(End::Exit(0), stdout, stderr), true, |bytes| Ok(ContentHash::of(&bytes))).unwrap();
+            record(run(End::Exit(0), stdout, stderr), true, Ok(None), |bytes| Ok(ContentHash::of(&bytes)))
+                .unwrap();
         let uploaded = |stream: &Stream| matches!(stream, Stream::Uploaded { .. });
         let mut body = Vec::new();
         unit.write(&mut body);
@@ -371,7 +414,7 @@ mod tests {
 
     #[test]
     fn ends_become_reasons_and_codes() {
-        let unit = |end| record(run(end, 1, 1), false, |_| panic!("nothing is uploaded"));
+        let unit = |end| record(run(end, 1, 1), false, Ok(None), |_| panic!("nothing is uploaded"));
         let said = |end| unit(end).map(|u| (u.failed, u.code, u.duration_us));
         assert_eq!(said(End::Exit(0)), Ok((None, 0, 3_000)));
         assert_eq!(said(End::Exit(3)), Ok((Some(FailReason::Exit), 3, 3_000)));
@@ -392,7 +435,7 @@ mod tests {
             (End::Exit(3), true, Some(FailReason::Exit)),
         ] {
             let run = UnitRun { stdout: cut(), ..run(end, 0, 500) };
-            let unit = record(run, strict, |bytes| Ok(ContentHash::of(&bytes))).unwrap();
+            let unit = record(run, strict, Ok(None), |bytes| Ok(ContentHash::of(&bytes))).unwrap();
             let hash = ContentHash::of(b"head tail");
             assert_eq!(unit.outputs.stdout, Stream::Uploaded { hash, kept: 9, total: 600 });
             assert!(matches!(unit.outputs.stderr, Stream::Inline(_)), "it has room alone");
@@ -403,7 +446,7 @@ mod tests {
     #[test]
     fn a_unit_is_not_done_without_its_output() {
         for miss in [FetchError::Refused("the disk is broken".into()), FetchError::Cancelled] {
-            assert_eq!(record(run(End::Exit(0), 999, 1), false, |_| Err(miss.clone())), Err(miss));
+            assert_eq!(record(run(End::Exit(0), 999, 1), false, Ok(None), |_| Err(miss.clone())), Err(miss));
         }
     }
 

@@ -9,6 +9,7 @@ use crate::board::Board;
 use crate::contents::Contents;
 use crate::exec::CancelFlag;
 use crate::report::Report;
+use crate::store::Store;
 
 /// A job's specification, prepared to be run. The slots of a worker share it.
 pub(crate) trait Executor: Send + Sync {
@@ -24,6 +25,7 @@ pub(crate) struct Context {
     pub(crate) slot: u16,
     pub(crate) board: Arc<Board>,
     pub(crate) contents: Arc<Contents>,
+    pub(crate) store: Arc<Store>,
     /// Folder for the scratch directories of attempts.
     pub(crate) scratch: PathBuf,
 }
@@ -43,7 +45,8 @@ pub(super) mod testing {
         let dir = TempDir::new();
         let board = Arc::new(Board::open(&dir.0.join("running"), FarmId([1; 16]), 1).unwrap().0);
         let contents = Arc::new(Contents::new(Bulk::without_thread()));
-        let context = Context { slot: 0, board, contents, scratch: dir.0.join("scratch") };
+        let store = Arc::new(Store::open(&dir.0.join("inputs"), u64::MAX).unwrap());
+        let context = Context { slot: 0, board, contents, store, scratch: dir.0.join("scratch") };
         let (to_inbox, inbox) = crossbeam_channel::unbounded();
         let mut report = Report::new(0, to_inbox);
         let task = Task { job: JobId(1), spec: ContentHash([1; 32]), attempt: Attempt(1), lo, units };

@@ -1,18 +1,16 @@
 //! Results page by page, and the contents of long outputs. How they are shown is next door.
 
 use starfarm_protocol::admin::{
-    FailedInfo, HitInfo, LostOutputs, OutputInfo, OutputLoss, Request, Response, ResultsPage, StreamInfo,
+    FailedInfo, HitInfo, LostOutputs, OutputInfo, OutputLoss, ResultsPage, StreamInfo,
 };
-use starfarm_protocol::ids::{ContentHash, JobId, to_hex};
+use starfarm_protocol::ids::{ContentHash, to_hex};
 use starfarm_protocol::unit_set::UnitSet;
 use starfarm_protocol::units::Units;
 
+use super::files::Folder;
+use super::source::Source;
 use crate::cli::Wanted;
-use crate::client::{Client, ask};
 use crate::failure::Failure;
-
-/// Items of each kind that are asked for at a time; the scheduler may give fewer.
-const PAGE_ITEMS: u64 = 1_000;
 
 /// Outputs that are held to be put in order: more come as they came in, lest a person wait or memory grow with the job.
 const ORDERED_MAX: usize = 100_000;
@@ -22,47 +20,10 @@ const ORDERED_MAX: usize = 100_000;
 pub(super) struct Seen {
     /// Outputs of which a part was left out by the job's limit.
     pub(super) cut: u64,
+    /// Files that units made.
+    pub(super) files: u64,
     /// Outputs that should be there, by unit.
     pub(super) lost: Vec<LostOutputs>,
-}
-
-/// Where pages come from.
-pub(super) trait Source {
-    /// The page after the first `skip` hits, failed units and outputs.
-    fn page(&mut self, skip: u64) -> Result<ResultsPage, Failure>;
-
-    /// A content from byte `offset` on, in part, nothing at its end; or what is wrong with it.
-    fn piece(&mut self, hash: ContentHash, offset: u64) -> Result<Result<Vec<u8>, OutputLoss>, Failure>;
-
-    /// The lost outputs after the first `skip` intervals, with `all` those of runs that do not count too, and whether more
-    /// follow.
-    fn lost(&mut self, all: bool, skip: u64) -> Result<(Vec<LostOutputs>, bool), Failure>;
-}
-
-/// A job on a farm.
-pub(super) struct OfJob<'a> {
-    pub(super) client: &'a mut Client,
-    pub(super) id: JobId,
-}
-
-impl Source for OfJob<'_> {
-    fn page(&mut self, skip: u64) -> Result<ResultsPage, Failure> {
-        let request = Request::Results { id: self.id, skip, take: PAGE_ITEMS };
-        ask!(self.client, &request, Response::Results(page) => page)
-    }
-
-    fn lost(&mut self, all: bool, skip: u64) -> Result<(Vec<LostOutputs>, bool), Failure> {
-        let request = Request::LostOutputs { id: self.id, all, skip, take: u64::MAX };
-        ask!(self.client, &request, Response::LostOutputs { lost, more } => (lost, more))
-    }
-
-    fn piece(&mut self, hash: ContentHash, offset: u64) -> Result<Result<Vec<u8>, OutputLoss>, Failure> {
-        match self.client.ask(&Request::Fetch { hash, offset })? {
-            Response::Bytes(bytes) => Ok(Ok(bytes.0)),
-            Response::Lost(what) => Ok(Err(what)),
-            _ => Err(self.client.surprise()),
-        }
-    }
 }
 
 /// The results of one job, one kind after another. Each kind is walked through anew, since a page holds
@@ -71,12 +32,19 @@ pub(super) struct Pages<'a> {
     source: &'a mut dyn Source,
     first: ResultsPage,
     wanted: Wanted,
+    /// Where files go, if they are wanted.
+    folder: Option<Folder>,
 }
 
 impl<'a> Pages<'a> {
     pub(super) fn new(source: &'a mut dyn Source, wanted: Wanted) -> Result<Self, Failure> {
         let first = source.page(0)?;
-        Ok(Self { source, first, wanted })
+        Ok(Self { source, first, wanted, folder: None })
+    }
+
+    /// Files go there.
+    pub(super) fn into_folder(self, folder: Option<Folder>) -> Self {
+        Self { folder, ..self }
     }
 
     /// Whether there is nothing at all.
@@ -105,8 +73,8 @@ impl<'a> Pages<'a> {
         &mut self,
         mut visit: impl FnMut(OutputInfo) -> Result<(), Failure>,
     ) -> Result<Seen, Failure> {
-        let wanted = self.wanted;
-        let (mut cut, mut bad) = (0, Vec::new());
+        let (wanted, folder) = (self.wanted, self.folder.take());
+        let (mut cut, mut files, mut bad) = (0, 0, Vec::new());
         let mut held = Vec::new();
         let mut is_holding = !wanted.arrival;
         let mut show = |source: &mut dyn Source, mut output: OutputInfo| {
@@ -114,7 +82,14 @@ impl<'a> Pages<'a> {
             fill(source, &mut output.stderr)?;
             let is_cut = [&output.stdout, &output.stderr].iter().any(|stream| stream.kept < stream.total);
             cut += u64::from(is_cut);
-            if let Some(what) = output.stdout.lost.or(output.stderr.lost) {
+            for of in &mut output.files {
+                files += u64::from(of.count);
+                if let Some(folder) = folder.as_ref().filter(|_| !output.superseded) {
+                    of.lost = folder.take(source, of)?;
+                }
+            }
+            let files_lost = output.files.iter().find_map(|files| files.lost);
+            if let Some(what) = output.stdout.lost.or(output.stderr.lost).or(files_lost) {
                 let (lo, superseded) = (output.unit, output.superseded);
                 bad.push(LostOutputs { lo, hi: Units(lo.0.saturating_add(1)), what, superseded });
             }
@@ -139,7 +114,7 @@ impl<'a> Pages<'a> {
         // Runs of one unit stay in their order.
         held.sort_by_key(|output| output.unit);
         held.into_iter().try_for_each(|output| show(self.source, output))?;
-        Ok(Seen { cut, lost: self.lost(bad)? })
+        Ok(Seen { cut, files, lost: self.lost(bad)? })
     }
 
     /// The outputs that should be there and are not, `bad` ones among them: what the scheduler found whole when it was first
@@ -397,7 +372,7 @@ mod tests {
             Ok(())
         };
         let counted = Pages::new(&mut stream, Wanted::default()).unwrap().outputs(see).unwrap();
-        assert_eq!(counted, Seen { cut: 1, lost: vec![] });
+        assert_eq!(counted, Seen { cut: 1, ..Seen::default() });
         let stdout = seen.remove(0);
         assert_eq!(stdout.text, "long \u{fffd} output");
         assert_eq!(stdout.hex, Some(to_hex(b"long \xff output")));

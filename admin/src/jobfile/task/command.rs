@@ -3,22 +3,38 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use starfarm_protocol::spec::{CommandWork, OUTPUT_LIMIT_MAX, OutputLimit, Work};
+use starfarm_protocol::spec::{CommandWork, FILES_LIMIT, OUTPUT_LIMIT_MAX, OutputLimit, Work};
 
 use super::executor::{Executor, SECONDS_MAX, milliseconds};
 use crate::jobfile::error::JobFileError;
 use crate::jobfile::job::{JobFile, absolute, names_of};
-use crate::jobfile::program;
 use crate::jobfile::table::{Item, Kind, Section};
+use crate::jobfile::{inputs, program};
 
 pub(super) const EXECUTOR: Executor = Executor {
     kind: Kind {
         name: "command",
-        keys: &["program", "cwd", "env", "timeout_seconds", "hang_seconds", "retries", "output_limit"],
+        keys: &[
+            "program",
+            "inputs",
+            "outputs",
+            "files_limit",
+            "cwd",
+            "env",
+            "timeout_seconds",
+            "hang_seconds",
+            "retries",
+            "output_limit",
+        ],
     },
     read,
     help: r#"[task] executor = "command": a program for each unit, no shell
     program = ["./simulate", "--seed", "{}"]
+    inputs = ["scene.pov", "textures/**"]
+                              files beneath the job file's folder; each unit
+                              finds them in the directory that it starts in
+    outputs = ["frame{}.png"] files that each unit makes there
+    files_limit = 1000000     bytes of a unit's outputs [default: 268435456]
     cwd = "."                 directory that programs start in
                               [default: the job file's, on nodes that have it]
     env = { MODE = "fast" }   added to the worker's environment
@@ -41,11 +57,26 @@ fn read(section: &Section<'_>, job: &mut JobFile, base: &Path) -> Result<(), Job
     let (Some(first), Some(word)) = (line.first_mut(), words.first()) else {
         return Err(item.error("`program` is empty: name a program, e.g. program = [\"echo\", \"{}\"]"));
     };
-    let found =
-        program::find(first, &names_of(&job.spec.space), base).map_err(|message| word.error(message))?;
-    *first = found.word;
-    let not_here = found.not_here.map(|message| word.error(message));
+    let names = names_of(&job.spec.space);
+    let list = |key, what| section.get(key).map_or_else(|| Ok(Vec::new()), |item: Item<'_>| item.array(what));
+    job.inputs = inputs::read(&list("inputs", "a list of files or patterns")?, base)?;
+    let outputs = inputs::outputs(&list("outputs", "a list of names of files")?, &names)?;
+    let not_here = match job.inputs.iter().any(|file| file.input.path == first.trim_start_matches("./")) {
+        // It is brought along.
+        true => {
+            *first = format!("./{}", first.trim_start_matches("./"));
+            None
+        }
+        false => {
+            let found = program::find(first, &names, base).map_err(|message| word.error(message))?;
+            *first = found.word;
+            found.not_here.map(|message| word.error(message))
+        }
+    };
     let cwd = section.read("cwd", |item| folder(item, base))?;
+    if let Some(cwd) = section.get("cwd").filter(|_| !(job.inputs.is_empty() && outputs.is_empty())) {
+        return Err(cwd.error("a job with `inputs` or `outputs` runs where these are: remove `cwd`"));
+    }
     let missing = |item: Item<'_>| {
         let path = cwd.as_ref().filter(|path| !Path::new(path).is_dir())?;
         Some(item.error(format!("the directory `{path}` is not here")))
@@ -62,6 +93,11 @@ fn read(section: &Section<'_>, job: &mut JobFile, base: &Path) -> Result<(), Job
         output_limit: section.read("output_limit", output_limit)?.unwrap_or_default(),
         cwd,
         cwd_optional: false,
+        inputs: job.inputs.iter().map(|file| file.input.clone()).collect(),
+        outputs,
+        files_limit: section
+            .read("files_limit", |item| item.integer_within(1, OUTPUT_LIMIT_MAX))?
+            .unwrap_or(FILES_LIMIT),
     });
     job.no_nul_in_line().map_err(|trouble| item.error(trouble))
 }

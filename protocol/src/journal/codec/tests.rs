@@ -49,6 +49,7 @@ fn one_of_each() -> impl Iterator<Item = Record> {
 fn of_work() -> Vec<Record> {
     let (job, node, boot, attempt) = (JobId(7), NodeId(3), Boot(u64::MAX), Attempt::before_epoch(Epoch(9)));
     let outputs = Outputs {
+        files: None,
         stdout: Stream::Inline(b"text".to_vec()),
         stderr: Stream::Uploaded { hash: ContentHash([5; 32]), kept: 6, total: 7 },
     };

@@ -178,6 +178,6 @@ fn outcome(word: &str) -> CommandUnit {
         _ => panic!("unknown outcome `{word}`"),
     };
     let nothing = || Stream::Inline(Vec::new());
-    let outputs = Outputs { stdout: nothing(), stderr: nothing() };
+    let outputs = Outputs { files: None, stdout: nothing(), stderr: nothing() };
     CommandUnit { failed, code, duration_us: 1_000, outputs }
 }

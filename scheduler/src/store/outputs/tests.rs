@@ -54,6 +54,7 @@ pub(crate) fn units(sequence: u64) -> Vec<(u128, CommandUnit)> {
         code: 0,
         duration_us: i,
         outputs: Outputs {
+            files: None,
             stdout: Stream::Inline(vec![i as u8; i as usize % 50]),
             stderr: Stream::Inline(vec![]),
         },

@@ -176,7 +176,7 @@ async fn allowed(desk: &Desk, name: String, limits: &mut HashMap<ContentHash, u6
         drop(blobs);
         let work = JobSpec::from_bytes(&bytes).map(|spec| spec.work);
         if let Ok(Work::Command(command)) = work {
-            limits.insert(spec, command.output_limit.bytes);
+            limits.insert(spec, command.upload_max());
         }
     }
     Allowed { longest: limits.values().max().copied(), running }

@@ -123,7 +123,7 @@ mod tests {
             failed: None,
             code: 0,
             duration_us: 1,
-            outputs: Outputs { stdout: uploaded(stdout), stderr: uploaded(stderr) },
+            outputs: Outputs { files: None, stdout: uploaded(stdout), stderr: uploaded(stderr) },
         };
         outputs.append(1, JobId(9), (Attempt(7), NodeId(3)), &[(5, unit)]).unwrap();
         drop(blobs);

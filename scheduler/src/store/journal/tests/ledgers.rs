@@ -104,7 +104,7 @@ fn life(records: u64, seed: u64) -> Vec<Record> {
 fn outcome(random: &mut Random) -> CommandUnit {
     let failed = (random.below(6) == 0).then_some(FailReason::Exit);
     let stdout = Stream::Inline(vec![b'x'; random.below(60) as usize]);
-    let outputs = Outputs { stdout, stderr: Stream::Inline(vec![]) };
+    let outputs = Outputs { files: None, stdout, stderr: Stream::Inline(vec![]) };
     CommandUnit { failed, code: failed.map_or(0, |_| 3), duration_us: 5, outputs }
 }
 

@@ -1,0 +1,151 @@
+//! Files that a job brings along, found beneath the job file's folder and hashed; and the names of those that its units
+//! make.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{self, Component, Path, PathBuf};
+
+use starfarm_decomposers::template::{Template, UnitText};
+use starfarm_protocol::ids::ContentHash;
+use starfarm_protocol::spec::{INPUT_PART_BYTES, Input, is_inside};
+
+use super::error::JobFileError;
+use super::lines;
+use super::table::Item;
+use crate::failure::Failure;
+
+/// An input, and where it lies here.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct InputFile {
+    pub(crate) source: PathBuf,
+    pub(crate) input: Input,
+}
+
+impl InputFile {
+    /// Shows `visit` its parts one by one.
+    ///
+    /// # Errors
+    /// It cannot be read, or is not what it was when it was hashed; the sentence names it.
+    pub(crate) fn each_part(
+        &self,
+        mut visit: impl FnMut(&[u8]) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let name = self.source.display();
+        let unreadable = |e: io::Error| Failure::usage(format!("cannot read the input `{name}`: {e}"));
+        let changed = || {
+            Failure::usage(format!(
+                "the input `{name}` changed while it was submitted: submit the job again when nobody writes to it"
+            ))
+        };
+        let mut file = File::open(&self.source).map_err(unreadable)?;
+        for hash in &self.input.parts {
+            let part = next_part(&mut file).map_err(unreadable)?;
+            if ContentHash::of(&part) != *hash {
+                return Err(changed());
+            }
+            visit(&part)?;
+        }
+        match next_part(&mut file).map_err(unreadable)?.is_empty() {
+            true => Ok(()),
+            false => Err(changed()),
+        }
+    }
+}
+
+/// The inputs that `items` name: files, or patterns, relative to `base`; sorted by their paths, each once.
+pub(super) fn read(items: &[Item<'_>], base: &Path) -> Result<Vec<InputFile>, JobFileError> {
+    let base = path::absolute(if base.as_os_str().is_empty() { Path::new(".") } else { base });
+    let mut files = Vec::new();
+    for item in items {
+        let name = item.string()?;
+        let base =
+            base.as_ref().map_err(|e| item.error(format!("the current directory cannot be found: {e}")))?;
+        let found = found(name, base).map_err(|words| item.error(words))?;
+        for source in found {
+            files.push(input(&source, base).map_err(|words| item.error(words))?);
+        }
+    }
+    files.sort_by(|a, b| a.input.path.cmp(&b.input.path));
+    files.dedup_by(|a, b| a.input.path == b.input.path);
+    Ok(files)
+}
+
+/// The files that `name` means.
+fn found(name: &str, base: &Path) -> Result<Vec<PathBuf>, String> {
+    let name = name.trim_start_matches("./");
+    let is_outside = |part: Component<'_>| !matches!(part, Component::Normal(_) | Component::CurDir);
+    if name.is_empty() || Path::new(name).components().any(is_outside) {
+        return Err(format!(
+            "the input `{name}` does not lie beneath the job file's folder: move or link it there, and write its path \
+             relative to that folder"
+        ));
+    }
+    match fs::metadata(base.join(name)) {
+        Ok(there) if there.is_file() => return Ok(vec![base.join(name)]),
+        Ok(there) if there.is_dir() => {
+            return Err(format!("the input `{name}` is a directory: write `{name}/**` for all files in it"));
+        }
+        Ok(_) => return Err(format!("the input `{name}` is no regular file: bring the bytes along in one")),
+        Err(_) if !name.contains(['*', '?', '[', '{']) => {
+            return Err(format!("the input `{name}` is not a file in {}: check the path", base.display()));
+        }
+        Err(_) => {}
+    }
+    let found = lines::matches(name, base)?;
+    if found.is_empty() {
+        return Err(format!("the pattern `{name}` matches no file under `{}`: change it", base.display()));
+    }
+    Ok(found)
+}
+
+/// The input that lies at `source`, with the hashes of its parts.
+fn input(source: &Path, base: &Path) -> Result<InputFile, String> {
+    use std::os::unix::fs::PermissionsExt;
+    let unreadable =
+        |e: io::Error| format!("cannot read the input `{}`: {e}; check the path", source.display());
+    let path = source.strip_prefix(base).unwrap_or(source).to_str();
+    let path =
+        path.ok_or_else(|| format!("the name {:?} is not UTF-8: rename the file", source.display()))?;
+    let mut file = File::open(source).map_err(unreadable)?;
+    let executable = file.metadata().map_err(unreadable)?.permissions().mode() & 0o100 != 0;
+    let (mut parts, mut bytes) = (Vec::new(), 0);
+    loop {
+        let part = next_part(&mut file).map_err(unreadable)?;
+        if part.is_empty() {
+            break;
+        }
+        bytes += part.len() as u64;
+        parts.push(ContentHash::of(&part));
+    }
+    Ok(InputFile {
+        source: source.to_owned(),
+        input: Input { path: path.to_owned(), parts, bytes, executable },
+    })
+}
+
+fn next_part(file: &mut File) -> io::Result<Vec<u8>> {
+    let mut part = Vec::new();
+    file.take(INPUT_PART_BYTES as u64).read_to_end(&mut part)?;
+    Ok(part)
+}
+
+/// The names of the files that units make; `names` are what the space names.
+pub(super) fn outputs(items: &[Item<'_>], names: &[String]) -> Result<Vec<String>, JobFileError> {
+    let mut outputs: Vec<String> = Vec::new();
+    for item in items {
+        let name = item.string()?;
+        let fields = names.iter().map(|name| (name.clone(), b"x".to_vec())).collect();
+        let unit = UnitText { index: 0, value: b"x".to_vec(), fields };
+        let filled = Template::parse(name, names).fill(&unit);
+        if !std::str::from_utf8(&filled).is_ok_and(is_inside) {
+            return Err(item.error(format!(
+                "the output `{name}` is no path inside of the directory that a unit runs in: write plain names, parted by /"
+            )));
+        }
+        if outputs.iter().any(|other| other == name) {
+            return Err(item.error(format!("the output `{name}` is named twice: remove one")));
+        }
+        outputs.push(name.to_owned());
+    }
+    Ok(outputs)
+}

@@ -1,0 +1,137 @@
+//! Files that a job brings along and files that its units make, without a file system that machines share.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use starfarm_e2e::{Farm, each_done_once, until};
+
+/// A project of a script and two inputs, one of them of more than one part.
+fn project(farm: &Farm, script: &str, keys: &str) -> PathBuf {
+    let dir = farm.temp().path().join("project");
+    fs::create_dir_all(dir.join("textures/wood")).unwrap();
+    fs::write(dir.join("scene.txt"), "a scene\n").unwrap();
+    fs::write(dir.join("textures/wood/oak.bin"), oak()).unwrap();
+    fs::write(dir.join("render.sh"), format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(dir.join("render.sh"), fs::Permissions::from_mode(0o755)).unwrap();
+    let text = format!(
+        "name = \"render\"\n[space]\nkind = \"frames\"\nfirst = 1\nlast = 12\n[task]\nexecutor = \"command\"\n\
+         program = [\"./render.sh\", \"{{}}\"]\n\
+         inputs = [\"render.sh\", \"scene.txt\", \"textures/**\"]\n{keys}"
+    );
+    fs::write(dir.join("job.toml"), text).unwrap();
+    dir
+}
+
+/// More than two parts.
+fn oak() -> Vec<u8> {
+    (0..9_000_000_u32).map(|i| (i / 3) as u8).collect()
+}
+
+fn submitted(farm: &Farm, dir: &Path) -> String {
+    farm.submit(&[dir.join("job.toml").to_str().unwrap()])
+}
+
+/// All files beneath `dir`.
+fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(dir).unwrap().map(Result::unwrap) {
+        let name = entry.file_name().into_string().unwrap();
+        if entry.path().is_dir() {
+            found.extend(
+                files(&entry.path()).into_iter().map(|(path, bytes)| (format!("{name}/{path}"), bytes)),
+            );
+        } else {
+            found.insert(name, fs::read(entry.path()).unwrap());
+        }
+    }
+    found
+}
+
+/// Writes a frame from all inputs.
+const RENDER: &str = "cat scene.txt textures/wood/oak.bin > frame$1.bin; echo $1 >> frame$1.bin";
+
+fn frames() -> BTreeMap<String, Vec<u8>> {
+    let frame = |n: u32| [b"a scene\n".as_slice(), &oak(), format!("{n}\n").as_bytes()].concat();
+    (1..=12).map(|n| (format!("frame{n}.bin"), frame(n))).collect()
+}
+
+#[test]
+fn inputs_come_along_and_files_come_back_also_through_restarts() {
+    let mut farm = Farm::with_workers(2, 2);
+    let dir = project(&farm, RENDER, "outputs = [\"frame{}.bin\"]\n");
+    let id = submitted(&farm, &dir);
+    // What is submitted is what is computed.
+    fs::write(dir.join("scene.txt"), "another scene\n").unwrap();
+    fs::remove_dir_all(dir.join("textures")).unwrap();
+    until("a frame is there", || farm.job(&id)["units_done"] != "0");
+    farm.kill_scheduler();
+    farm.restart_scheduler();
+    farm.wait(&id).exits(0);
+    let out = farm.temp().path().join("out");
+    let write = |farm: &Farm| farm.cli(&["results", &id, "--dir", out.to_str().unwrap()]);
+    write(&farm).exits(0);
+    assert!(files(&out) == frames(), "{:?}", files(&out).keys());
+    each_done_once(&farm.job(&id), &farm.results(&id), 12);
+    // Again, after another start: what is there already stays; what is something else is not overwritten.
+    farm.kill_scheduler();
+    farm.restart_scheduler();
+    fs::remove_file(out.join("frame3.bin")).unwrap();
+    write(&farm).exits(0);
+    assert!(files(&out) == frames());
+    fs::write(out.join("frame5.bin"), "mine").unwrap();
+    let refused = write(&farm);
+    refused.exits(6);
+    assert!(refused.stderr.contains("frame5.bin is there and has other bytes"), "{}", refused.stderr);
+    assert_eq!(fs::read(out.join("frame5.bin")).unwrap(), b"mine");
+    farm.cli(&["audit", "--outputs", farm.state().to_str().unwrap()]).exits(0);
+}
+
+#[test]
+fn a_unit_that_does_not_make_its_files_fails_in_words() {
+    let farm = Farm::with_workers(1, 1);
+    for (script, words) in [
+        ("true", "the unit made no file `f1`"),
+        ("mkdir f$1", "the unit made a directory `f1`"),
+        ("ln -s /etc/passwd f$1", "the unit made `f1` by a link"),
+        ("mkfifo f$1", "the unit made `f1`, which is no regular file"),
+        ("head -c 2000 /dev/zero > f$1", "the unit made files of 2000 bytes, more than files_limit, 1000"),
+    ] {
+        let dir =
+            project(&farm, script, "outputs = [\"f{}\"]\nfiles_limit = 1000\nmax_failures = \"never\"\n");
+        let id = submitted(&farm, &dir);
+        farm.wait(&id).exits(1);
+        let results = farm.results(&id);
+        let first = &results["outputs"][0];
+        assert_eq!(
+            (first["failed"].as_str(), first["files"].as_array().unwrap().len()),
+            (Some("files"), 0),
+            "{first}"
+        );
+        assert!(first["stderr"]["text"].as_str().unwrap().contains(words), "{words}: {first}");
+        assert_eq!(results["failed"].as_array().unwrap().len(), 12);
+    }
+}
+
+#[test]
+fn files_of_one_name_lie_in_a_folder_for_each_unit() {
+    let farm = Farm::with_workers(1, 2);
+    let dir = project(
+        &farm,
+        "mkdir d; echo $1 > d/result; cp scene.txt all",
+        "outputs = [\"d/result\", \"all\"]\n",
+    );
+    let id = submitted(&farm, &dir);
+    farm.wait(&id).exits(0);
+    let out = farm.temp().path().join("out");
+    farm.cli(&["results", &id, "--dir", out.to_str().unwrap()]).exits(0);
+    let expected: BTreeMap<_, _> = (0..12_u32)
+        .flat_map(|unit| {
+            let result = (format!("{unit}/d/result"), format!("{}\n", unit + 1).into_bytes());
+            [result, (format!("{unit}/all"), b"a scene\n".to_vec())]
+        })
+        .collect();
+    assert_eq!(files(&out), expected);
+}

@@ -1,0 +1,363 @@
+//! Files that jobs bring along, on the worker's disk by what is in them: each is fetched once, whatever slots, tasks and
+//! jobs want it, and stays while there is room. A unit gets a hard link of its own, so that what is thrown away here is
+//! thrown away under nobody. A program that writes to an input all the same spoils it for nobody else: that is seen, and
+//! the file is fetched again.
+
+use std::collections::HashMap;
+use std::fs::{self, File, Metadata, OpenOptions, Permissions};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Condvar, Mutex, MutexGuard};
+use std::time::Duration;
+
+use starfarm_protocol::ids::ContentHash;
+use starfarm_protocol::spec::{INPUT_PART_BYTES, Input};
+
+use crate::bulk::FetchError;
+use crate::exec::CancelFlag;
+
+/// How often who waits for another's fetch looks whether it is still wanted.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Fetches a part by its hash.
+pub(crate) type Fetch<'a> = &'a dyn Fn(ContentHash) -> Result<Vec<u8>, FetchError>;
+
+#[derive(Debug)]
+pub(crate) struct Store {
+    dir: PathBuf,
+    bytes_max: u64,
+    files: Mutex<Files>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Files {
+    by_name: HashMap<String, Kept>,
+    asked: u64,
+}
+
+#[derive(Debug)]
+struct Kept {
+    bytes: u64,
+    state: State,
+    /// When it was asked for last, by a count of all that was.
+    asked: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    /// Of an earlier start: nobody has looked at it since.
+    Unread,
+    /// Somebody fetches it, or looks at it.
+    Taken,
+    /// It is what its name says, as of this look at it.
+    Whole(Seen),
+}
+
+/// What changes where a file is written to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Seen {
+    bytes: u64,
+    written: (i64, i64),
+    mode: u32,
+}
+
+impl Seen {
+    fn of(file: &Metadata) -> Self {
+        Self { bytes: file.len(), written: (file.mtime(), file.mtime_nsec()), mode: file.mode() }
+    }
+}
+
+impl Store {
+    /// The store in the directory `dir`, which is made if need be. What is there from before is kept, up to `bytes_max`
+    /// bytes of all.
+    pub(crate) fn open(dir: &Path, bytes_max: u64) -> io::Result<Self> {
+        starfarm_net::private_folder(dir)?;
+        let mut files = Files::default();
+        for entry in fs::read_dir(dir)? {
+            let entry = entry?;
+            let (there, name) = (entry.metadata()?, entry.file_name());
+            let Some(name) = name.to_str().filter(|name| there.is_file() && !name.ends_with(PART)) else {
+                continue;
+            };
+            let kept = Kept { bytes: there.len(), state: State::Unread, asked: 0 };
+            files.by_name.insert(name.to_owned(), kept);
+        }
+        Ok(Self { dir: dir.to_owned(), bytes_max, files: Mutex::new(files), changed: Condvar::new() })
+    }
+
+    /// Puts a link to an input at `to`.
+    pub(crate) fn link(
+        &self,
+        input: &Input,
+        to: &Path,
+        fetch: Fetch<'_>,
+        cancel: &CancelFlag,
+    ) -> Result<(), FetchError> {
+        let name = name_of(input);
+        loop {
+            let mut files = self.lock();
+            files.asked += 1;
+            let asked = files.asked;
+            let state = files.by_name.get_mut(&name).map(|kept| {
+                kept.asked = asked;
+                kept.state
+            });
+            match state {
+                Some(State::Taken) if cancel.is_raised() => return Err(FetchError::Cancelled),
+                Some(State::Taken) => {
+                    drop(self.changed.wait_timeout(files, LOOK).expect("a panic ends the process"));
+                }
+                Some(State::Whole(seen)) => {
+                    // Nobody throws it away as long as the lock is held.
+                    match self.link_whole(&name, seen, to) {
+                        Ok(true) => return Ok(()),
+                        Ok(false) => drop(files.by_name.remove(&name)),
+                        Err(e) => return Err(no_room(input, &e)),
+                    }
+                }
+                Some(State::Unread) | None => {
+                    self.make_room(&mut files, &name, input.bytes);
+                    files
+                        .by_name
+                        .insert(name.clone(), Kept { bytes: input.bytes, state: State::Taken, asked });
+                    drop(files);
+                    self.settle(&name, self.take(input, &name, fetch))?;
+                }
+            }
+        }
+    }
+
+    /// A link of a whole file; false where it is not what it was.
+    fn link_whole(&self, name: &str, seen: Seen, to: &Path) -> io::Result<bool> {
+        let path = self.dir.join(name);
+        match fs::symlink_metadata(&path) {
+            Ok(there) if Seen::of(&there) == seen => fs::hard_link(&path, to).map(|()| true),
+            Ok(_) => fs::remove_file(&path).map(|()| false),
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// What came of a fetch.
+    fn settle(&self, name: &str, took: Result<Seen, FetchError>) -> Result<(), FetchError> {
+        let mut files = self.lock();
+        let settled = match took {
+            Ok(seen) => {
+                files.by_name.entry(name.to_owned()).and_modify(|kept| kept.state = State::Whole(seen));
+                Ok(())
+            }
+            Err(error) => {
+                files.by_name.remove(name);
+                Err(error)
+            }
+        };
+        self.changed.notify_all();
+        settled
+    }
+
+    /// Looks at what is there of an input, fetches what is not, and gives the whole its name.
+    fn take(&self, input: &Input, name: &str, fetch: Fetch<'_>) -> Result<Seen, FetchError> {
+        let (whole, part) = (self.dir.join(name), self.dir.join(format!("{name}{PART}")));
+        let failed = |e: io::Error| no_room(input, &e);
+        if whole.exists() {
+            // Of an earlier start: it is looked at like one that did not come to its end.
+            fs::rename(&whole, &part).map_err(failed)?;
+        }
+        // A file from before may be one that nobody may write to.
+        let writable = |path: &Path| fs::set_permissions(path, Permissions::from_mode(0o600));
+        writable(&part)
+            .or_else(|e| if e.kind() == ErrorKind::NotFound { Ok(()) } else { Err(e) })
+            .map_err(failed)?;
+        let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&part);
+        let file = open.map_err(failed)?;
+        let mut at = 0;
+        for hash in &input.parts {
+            let bytes = (input.bytes - at).min(INPUT_PART_BYTES as u64);
+            if !is_there(&file, at, bytes, hash) {
+                let content = fetch(*hash)?;
+                if content.len() as u64 != bytes {
+                    return Err(FetchError::Refused(format!(
+                        "a part of the input `{}` has {} bytes, not {bytes}: submit the job again",
+                        input.path,
+                        content.len()
+                    )));
+                }
+                file.write_all_at(&content, at).map_err(failed)?;
+            }
+            at += bytes;
+        }
+        let finish = || {
+            file.set_len(input.bytes)?;
+            file.set_permissions(Permissions::from_mode(if input.executable { 0o555 } else { 0o444 }))?;
+            fs::rename(&part, &whole)?;
+            file.metadata().map(|there| Seen::of(&there))
+        };
+        finish().map_err(failed)
+    }
+
+    /// Throws away what was not asked for the longest, until there is room for `bytes` more, or nothing else is left.
+    fn make_room(&self, files: &mut Files, name: &str, bytes: u64) {
+        let others = |(other, kept): &(&String, &Kept)| other.as_str() != name && kept.state != State::Taken;
+        loop {
+            let all: u64 =
+                files.by_name.iter().filter(|(other, _)| *other != name).map(|(_, kept)| kept.bytes).sum();
+            if all.saturating_add(bytes) <= self.bytes_max {
+                return;
+            }
+            let oldest = files.by_name.iter().filter(others).min_by_key(|(_, kept)| kept.asked);
+            let Some(oldest) = oldest.map(|(name, _)| name.clone()) else { return };
+            let _ = fs::remove_file(self.dir.join(&oldest));
+            files.by_name.remove(&oldest);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Files> {
+        self.files.lock().expect("a panic ends the process")
+    }
+}
+
+/// What the file of an unfinished fetch is called, behind its name.
+const PART: &str = ".part";
+
+/// Equal files have one name; one that may be executed has another, since links share their modes.
+fn name_of(input: &Input) -> String {
+    let hashes: Vec<u8> = input.parts.iter().flat_map(|hash| hash.0).collect();
+    let mode = if input.executable { "x" } else { "r" };
+    format!("{}-{mode}", ContentHash::of(&hashes))
+}
+
+/// A part is in the file already.
+fn is_there(file: &File, at: u64, bytes: u64, hash: &ContentHash) -> bool {
+    let mut part = vec![0; bytes as usize];
+    file.read_exact_at(&mut part, at).is_ok() && ContentHash::of(&part) == *hash
+}
+
+fn no_room(input: &Input, e: &io::Error) -> FetchError {
+    FetchError::Refused(format!(
+        "the input `{}` of {} bytes cannot be kept on this node: {e}",
+        input.path, input.bytes
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+    use crate::testing::TempDir;
+
+    fn input(parts: &[Vec<u8>]) -> Input {
+        Input {
+            path: "a".into(),
+            parts: parts.iter().map(|part| ContentHash::of(part)).collect(),
+            bytes: parts.iter().map(|part| part.len() as u64).sum(),
+            executable: false,
+        }
+    }
+
+    /// A store, what it fetched, and links of inputs in their order.
+    struct Bench {
+        dir: TempDir,
+        store: Store,
+        contents: Vec<Vec<u8>>,
+        fetched: RefCell<usize>,
+        links: RefCell<usize>,
+    }
+
+    impl Bench {
+        fn new(bytes_max: u64) -> Self {
+            let dir = TempDir::new();
+            let store = Store::open(&dir.0.join("inputs"), bytes_max).unwrap();
+            Self { dir, store, contents: Vec::new(), fetched: RefCell::default(), links: RefCell::default() }
+        }
+
+        /// Links an input of these parts, and says what the link holds.
+        fn link(&mut self, parts: &[Vec<u8>]) -> Result<Vec<u8>, FetchError> {
+            self.contents.extend_from_slice(parts);
+            *self.links.borrow_mut() += 1;
+            let to = self.dir.0.join(self.links.borrow().to_string());
+            let fetch = |hash: ContentHash| {
+                *self.fetched.borrow_mut() += 1;
+                let found = self.contents.iter().find(|content| ContentHash::of(content) == hash);
+                found.cloned().ok_or_else(|| FetchError::Refused("gone".into()))
+            };
+            self.store.link(&input(parts), &to, &fetch, &CancelFlag::new().unwrap())?;
+            Ok(fs::read(to).unwrap())
+        }
+
+        fn fetched(&self) -> usize {
+            *self.fetched.borrow()
+        }
+    }
+
+    fn parts(byte: u8) -> Vec<Vec<u8>> {
+        vec![vec![byte; INPUT_PART_BYTES], vec![byte, 1, 2]]
+    }
+
+    #[test]
+    fn an_input_is_fetched_once_also_after_a_start_and_links_outlive_it() {
+        let mut bench = Bench::new(u64::MAX);
+        assert_eq!(bench.link(&parts(1)).unwrap(), parts(1).concat());
+        assert_eq!(bench.link(&parts(1)).unwrap(), parts(1).concat());
+        assert_eq!(bench.link(&[]).unwrap(), b"");
+        assert_eq!(bench.fetched(), 2);
+        bench.store = Store::open(&bench.dir.0.join("inputs"), u64::MAX).unwrap();
+        assert_eq!(bench.link(&parts(1)).unwrap(), parts(1).concat());
+        assert_eq!(bench.fetched(), 2);
+        // One that was damaged meanwhile is mended: its second part.
+        let path = bench.dir.0.join("inputs").join(name_of(&input(&parts(1))));
+        fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        OpenOptions::new()
+            .write(true)
+            .open(&path)
+            .unwrap()
+            .write_all_at(b"x", INPUT_PART_BYTES as u64)
+            .unwrap();
+        bench.store = Store::open(&bench.dir.0.join("inputs"), u64::MAX).unwrap();
+        assert_eq!(bench.link(&parts(1)).unwrap(), parts(1).concat());
+        assert_eq!(bench.fetched(), 3);
+    }
+
+    #[test]
+    fn what_a_program_writes_to_spoils_no_other() {
+        let mut bench = Bench::new(u64::MAX);
+        bench.link(&[b"abc".to_vec()]).unwrap();
+        let link = bench.dir.0.join("1");
+        fs::set_permissions(&link, Permissions::from_mode(0o600)).unwrap();
+        fs::write(&link, "spoilt").unwrap();
+        assert_eq!(bench.link(&[b"abc".to_vec()]).unwrap(), b"abc");
+        assert_eq!(bench.fetched(), 2);
+        assert_eq!(fs::metadata(bench.dir.0.join("2")).unwrap().mode() & 0o777, 0o444);
+    }
+
+    #[test]
+    fn what_was_not_asked_for_the_longest_makes_room_and_links_stay() {
+        let mut bench = Bench::new(10);
+        for word in ["aaaa", "bbbb", "aaaa", "cccc", "aaaa"] {
+            assert_eq!(bench.link(&[word.into()]).unwrap(), word.as_bytes());
+        }
+        assert_eq!(bench.fetched(), 3);
+        assert_eq!(bench.link(&[b"bbbb".to_vec()]).unwrap(), b"bbbb");
+        assert_eq!(bench.fetched(), 4);
+        assert_eq!(bench.link(&[vec![7; 99]]).unwrap(), [7; 99], "more than all room, alone");
+        assert_eq!(fs::read(bench.dir.0.join("1")).unwrap(), b"aaaa");
+    }
+
+    #[test]
+    fn a_fetch_that_fails_leaves_what_it_has_and_the_next_one_goes_on() {
+        let mut bench = Bench::new(u64::MAX);
+        let parts = parts(3);
+        bench.contents.push(parts[0].clone());
+        let to = bench.dir.0.join("x");
+        let fetch = |hash: ContentHash| match hash == ContentHash::of(&parts[0]) {
+            true => Ok(parts[0].clone()),
+            false => Err(FetchError::Cancelled),
+        };
+        let failed = bench.store.link(&input(&parts), &to, &fetch, &CancelFlag::new().unwrap());
+        assert_eq!(failed, Err(FetchError::Cancelled));
+        assert_eq!(bench.link(&parts).unwrap(), parts.concat());
+        assert_eq!(bench.fetched(), 1, "the first part is there");
+    }
+}
