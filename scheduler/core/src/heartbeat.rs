@@ -13,7 +13,7 @@ use crate::node::GivenBack;
 use crate::queues::{State, TaskId};
 use crate::runs::Runs;
 
-/// A node that was silent says within so many heartbeats what it holds.
+/// A node that was silent, or late, says within so many heartbeats what it holds.
 const BEATS_OF_LIST: u64 = 3;
 
 impl Farm {
@@ -80,10 +80,13 @@ impl Farm {
         if self.list_due_us(id).is_some_and(|due_us| now_us >= due_us) {
             let running = self.nodes.at(id).running.len();
             self.judge_list(id, running, now_us, deeds);
+            // One that is late is not waited for as long again.
+            self.nodes.at_mut(id).whole_us = None;
+            self.lists_anew(id, now_us);
         }
     }
 
-    /// Node `id` was silent and is heard again: it has the time of some heartbeats to say what it holds, and no more.
+    /// Node `id` has at least the time of some heartbeats from now on to say what it holds.
     pub(crate) fn lists_anew(&mut self, id: NodeId, now_us: u64) {
         let settings = &self.config.settings;
         let due_us = now_us + BEATS_OF_LIST * settings.heartbeat_us;

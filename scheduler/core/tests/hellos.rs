@@ -178,20 +178,25 @@ fn what_a_long_list_holds_expires_by_lists_that_came_whole_or_had_the_time_to() 
     let told: Vec<&str> = story.lines().filter(|line| !line.contains("answer")).collect();
     expect![[r#"
         0: job 1 is running: done 1, out 100, waiting 99
-        88000: job 1 is running: done 1, out 100, waiting 99
-        88000: task [91, 92) of job 1 expired on node a
-        88000: task [92, 93) of job 1 expired on node a
-        88000: task [93, 94) of job 1 expired on node a
-        88000: task [94, 95) of job 1 expired on node a
-        88000: task [95, 96) of job 1 expired on node a
-        88000: task [96, 97) of job 1 expired on node a
-        88000: task [97, 98) of job 1 expired on node a
-        88000: task [98, 99) of job 1 expired on node a
-        88000: task [99, 100) of job 1 expired on node a
-        88000: task [100, 101) of job 1 expired on node a
-        88000: job 1 is running: done 1, out 90, waiting 109, resent tasks 10
-        168000: task [90, 91) of job 1 expired on node a
-        180000: job 1 is running: done 1, out 89, waiting 110, resent tasks 11"#]]
+        81000: task [85, 86) of job 1 expired on node a
+        81000: task [86, 87) of job 1 expired on node a
+        81000: task [87, 88) of job 1 expired on node a
+        81000: task [88, 89) of job 1 expired on node a
+        81000: task [89, 90) of job 1 expired on node a
+        81000: task [90, 91) of job 1 expired on node a
+        81000: task [91, 92) of job 1 expired on node a
+        81000: task [92, 93) of job 1 expired on node a
+        81000: task [93, 94) of job 1 expired on node a
+        81000: task [94, 95) of job 1 expired on node a
+        81000: task [95, 96) of job 1 expired on node a
+        81000: task [96, 97) of job 1 expired on node a
+        81000: task [97, 98) of job 1 expired on node a
+        81000: task [98, 99) of job 1 expired on node a
+        81000: task [99, 100) of job 1 expired on node a
+        81000: task [100, 101) of job 1 expired on node a
+        88000: job 1 is running: done 1, out 84, waiting 115, resent tasks 16
+        88000: job 1 is running: done 1, out 84, waiting 115, resent tasks 16
+        180000: job 1 is running: done 1, out 84, waiting 115, resent tasks 16"#]]
     .assert_eq(&told.join("\n"));
 }
 
