@@ -74,7 +74,10 @@ pub(super) fn read(items: &[Item<'_>], base: &Path) -> Result<Vec<InputFile>, Jo
 fn found(name: &str, base: &Path) -> Result<Vec<PathBuf>, String> {
     let name = name.trim_start_matches("./");
     let is_outside = |part: Component<'_>| !matches!(part, Component::Normal(_) | Component::CurDir);
-    if name.is_empty() || Path::new(name).components().any(is_outside) {
+    if name.is_empty() {
+        return Err("the name of an input is empty: name a file".to_owned());
+    }
+    if Path::new(name).components().any(is_outside) {
         return Err(format!(
             "the input `{name}` does not lie beneath the job file's folder: move or link it there, and write its path \
              relative to that folder"

@@ -33,6 +33,9 @@ pub(super) struct DryRun {
     /// Without what is planted.
     spec_bytes: u64,
     list_bytes: u64,
+    /// Files that go along, and their bytes.
+    input_files: u64,
+    input_bytes: u64,
 }
 
 #[derive(Serialize)]
@@ -76,6 +79,8 @@ pub(super) fn describe(job: &JobFile) -> Result<DryRun, Failure> {
         spec: (job.trust.planted == 0).then(|| ContentHash::of(&spec)),
         spec_bytes: spec.len() as u64,
         list_bytes: job.blobs.iter().map(|blob| blob.len() as u64).sum(),
+        input_files: job.inputs.len() as u64,
+        input_bytes: job.inputs.iter().map(|file| file.input.bytes).sum(),
     })
 }
 
@@ -123,6 +128,11 @@ impl Document for DryRun {
         ];
         if self.list_bytes > 0 {
             pairs.push(("list", Cell::new(human::bytes(self.list_bytes))));
+        }
+        if self.input_files > 0 {
+            let (files, bytes) = (self.input_files, human::bytes(self.input_bytes));
+            let files = if files == 1 { "1 file".to_owned() } else { format!("{files} files") };
+            pairs.push(("inputs", Cell::new(format!("{files}, {bytes}"))));
         }
         facts(&pairs, style)
     }

@@ -156,3 +156,109 @@ fn job_files_that_cannot_be_read() {
     expect!["BASE/latin.toml:2:6: this is not UTF-8 text: save the job file as UTF-8"]
         .assert_eq(&message("latin.toml"));
 }
+
+/// Keys of a task that starts `true`.
+#[track_caller]
+fn files(folder: &Folder, keys: &str, expected: Expect) {
+    let space = "[space]\nkind = \"range\"\nfrom = 0\nto = 9\n";
+    check_in(
+        folder,
+        &format!("{space}[task]\nexecutor = \"command\"\nprogram = [\"true\"]\n{keys}\n"),
+        expected,
+    );
+}
+
+#[test]
+fn inputs_that_cannot_come_along() {
+    let folder = Folder::new().with("textures/oak.txt", "oak");
+    files(
+        &folder,
+        "inputs = [\"/etc/passwd\"]",
+        expect![
+            "demo.toml:8:11: the input `/etc/passwd` does not lie beneath the job file's folder: move or link it there, and write its path relative to that folder"
+        ],
+    );
+    files(
+        &folder,
+        "inputs = [\"../x\"]",
+        expect![
+            "demo.toml:8:11: the input `../x` does not lie beneath the job file's folder: move or link it there, and write its path relative to that folder"
+        ],
+    );
+    files(
+        &folder,
+        "inputs = [\"textures/../../x\"]",
+        expect![
+            "demo.toml:8:11: the input `textures/../../x` does not lie beneath the job file's folder: move or link it there, and write its path relative to that folder"
+        ],
+    );
+    files(
+        &folder,
+        "inputs = [\"missing.txt\"]",
+        expect!["demo.toml:8:11: the input `missing.txt` is not a file in BASE: check the path"],
+    );
+    files(
+        &folder,
+        "inputs = [\"textures\"]",
+        expect![
+            "demo.toml:8:11: the input `textures` is a directory: write `textures/**` for all files in it"
+        ],
+    );
+    files(
+        &folder,
+        "inputs = [\"*.png\"]",
+        expect!["demo.toml:8:11: the pattern `*.png` matches no file under `BASE`: change it"],
+    );
+    files(&folder, "inputs = [\"\"]", expect!["demo.toml:8:11: the name of an input is empty: name a file"]);
+    files(
+        &folder,
+        "inputs = [\".\"]",
+        expect!["demo.toml:8:11: the input `.` is a directory: write `./**` for all files in it"],
+    );
+    files(
+        &folder,
+        "inputs = \"textures/oak.txt\"",
+        expect!["demo.toml:8:10: `inputs` must be a list of files or patterns, this is a string: change it"],
+    );
+    files(
+        &folder,
+        "inputs = [\"textures/**\"]\ncwd = \".\"",
+        expect!["demo.toml:9:7: a job with `inputs` or `outputs` runs where these are: remove `cwd`"],
+    );
+}
+
+#[test]
+fn outputs_that_lie_elsewhere() {
+    let folder = Folder::new();
+    files(
+        &folder,
+        "outputs = [\"/tmp/{}.png\"]",
+        expect![
+            "demo.toml:8:12: the output `/tmp/{}.png` is no path inside of the directory that a unit runs in: write plain names, parted by /"
+        ],
+    );
+    files(
+        &folder,
+        "outputs = [\"../{}.png\"]",
+        expect![
+            "demo.toml:8:12: the output `../{}.png` is no path inside of the directory that a unit runs in: write plain names, parted by /"
+        ],
+    );
+    files(
+        &folder,
+        "outputs = [\"a//b\"]",
+        expect![
+            "demo.toml:8:12: the output `a//b` is no path inside of the directory that a unit runs in: write plain names, parted by /"
+        ],
+    );
+    files(
+        &folder,
+        "outputs = [\"{}\", \"{}\"]",
+        expect!["demo.toml:8:18: the output `{}` is named twice: remove one"],
+    );
+    files(
+        &folder,
+        "outputs = [\"{}\"]\nfiles_limit = 0",
+        expect!["demo.toml:9:15: `files_limit` is 0: use an integer from 1 to 1073741824"],
+    );
+}
