@@ -171,6 +171,9 @@ pub(crate) struct Run {
     /// Start anew, even where an earlier run of the same job can be gone on with
     #[arg(long)]
     pub(crate) fresh: bool,
+    /// Write the files that units made into this folder at the end
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
 }
 
 /// `starfarm scheduler`: the scheduler's own flags, and ours for farms that we start ourselves.
@@ -231,6 +234,9 @@ pub(crate) struct Submit {
     /// Wait so many seconds at most; the job goes on, the exit code is 124
     #[arg(long, value_name = "SECONDS", requires = "wait", value_parser = positive_seconds)]
     pub(crate) timeout: Option<f64>,
+    /// Write the files that units made into this folder once it has ended
+    #[arg(long, value_name = "DIR", requires = "wait")]
+    pub(crate) dir: Option<PathBuf>,
     /// Show what would be submitted, and ask no farm
     #[arg(long, conflicts_with_all = ["wait", "front", "now", "resume"])]
     pub(crate) dry_run: bool,

@@ -28,10 +28,10 @@ fn the_names_of_the_contract() {
     names(&Cli::command(), "starfarm", &mut lines);
     expect![[r#"
         starfarm --farm --output --no-progress --color
-        starfarm run JOB.toml --slots --state --fresh
+        starfarm run JOB.toml --slots --state --fresh --dir
         starfarm scheduler --state --listen --advertise --salvage --take-over --allow-network-file-system --low-water-mib --checkpoint-seconds --log --no-log --log-segment-mib --log-segment-seconds --log-keep-mib --config --speed-step --heartbeat-seconds --suspect-seconds --lost-seconds --idle-seconds --reconnect-seconds --retry-targets --period-seconds
         starfarm worker --join --slots --name --state --verbose
-        starfarm submit JOB.toml PROGRAM --range --lines --grid --name --timeout-seconds --hang-seconds --retries --output-limit --max-failures --speculative --target-seconds --units-per-task --cwd --env --front --now --resume --wait --wait-paused --timeout --dry-run
+        starfarm submit JOB.toml PROGRAM --range --lines --grid --name --timeout-seconds --hang-seconds --retries --output-limit --max-failures --speculative --target-seconds --units-per-task --cwd --env --front --now --resume --wait --wait-paused --timeout --dir --dry-run
         starfarm jobs --state
         starfarm job
         starfarm job show ID

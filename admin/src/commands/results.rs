@@ -6,8 +6,6 @@ mod pages;
 mod show;
 mod source;
 
-use std::path::Path;
-
 use starfarm_protocol::admin::{LostOutputs, Request, Response};
 use starfarm_protocol::ids::JobId;
 
@@ -17,27 +15,29 @@ use crate::client::Client;
 use crate::failure::{Exit, Failure};
 use crate::human;
 use crate::output::{Printer, say};
-use files::Folder;
-use pages::Pages;
+pub(crate) use files::Folder;
+use pages::{Pages, Seen};
 
 /// Intervals of lost outputs that a message names.
 const NAMED_MAX: usize = 8;
 
 pub(crate) fn run(context: &mut Context, results: &Results) -> Result<(), Failure> {
+    let folder = results.dir.as_deref().map(Folder::open).transpose()?;
     let mut client = context.connect_or_look()?;
-    print(&mut client, results.job.id, results.wanted, results.dir.as_deref(), &mut context.printer)
+    print(&mut client, results.job.id, results.wanted, folder, &mut context.printer)
 }
 
-/// Prints the results of job `id`, and writes files into `dir`; where there are none, a message says so.
+/// Prints the results of job `id`, and writes files into `folder`; where there are none, a message says so.
 pub(crate) fn print(
     client: &mut Client,
     id: JobId,
     wanted: Wanted,
-    dir: Option<&Path>,
+    folder: Option<Folder>,
     printer: &mut Printer,
 ) -> Result<(), Failure> {
     let mut source = source::OfJob { client, id };
-    let pages = Pages::new(&mut source, wanted)?.into_folder(dir.map(Folder::open).transpose()?);
+    let has_folder = folder.is_some();
+    let pages = Pages::new(&mut source, wanted)?.into_folder(folder);
     if pages.are_empty() {
         say(&format!("job {} has no hits, failed units or outputs", id.0));
     }
@@ -46,9 +46,20 @@ pub(crate) fn print(
     if let Some(words) = wait::cut(seen.cut) {
         say(&format!("{words}; `cut_at` and `total` in JSON say where and how much"));
     }
-    if seen.files > 0 && dir.is_none() {
+    if seen.files > 0 && !has_folder {
         say(&format!("{} files were made: `starfarm results {} --dir DIR` writes them", seen.files, id.0));
     }
+    lost(client, id, &seen)
+}
+
+/// Writes the files of job `id` into `folder`, and prints nothing.
+pub(crate) fn save(client: &mut Client, id: JobId, folder: Folder) -> Result<(), Failure> {
+    let mut source = source::OfJob { client, id };
+    let seen = Pages::new(&mut source, Wanted::default())?.into_folder(Some(folder)).outputs(|_| Ok(()))?;
+    lost(client, id, &seen)
+}
+
+fn lost(client: &mut Client, id: JobId, seen: &Seen) -> Result<(), Failure> {
     match &seen.lost[..] {
         [] => Ok(()),
         lost => {

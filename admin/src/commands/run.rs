@@ -15,6 +15,7 @@ use starfarm_protocol::admin::JobInfo;
 use starfarm_protocol::ids::JobId;
 use starfarm_scheduler::{Handle, Options};
 
+use super::results::Folder;
 use super::{Context, results, submit, wait};
 use crate::cli::{Run, Wanted};
 use crate::client::Client;
@@ -45,6 +46,7 @@ pub(crate) fn run(context: &mut Context, run: &Run) -> Result<Exit, Failure> {
             "a run computes everything on this machine: remove [trust] from the job file, or submit it to a farm",
         ));
     }
+    let folder = run.dir.as_deref().map(Folder::open).transpose()?;
     let state = state_folder(run, &job)?;
     let signals = Signals::count()?;
     let memo = Memo::new(&run.job, submit::hash(&job));
@@ -70,7 +72,7 @@ pub(crate) fn run(context: &mut Context, run: &Run) -> Result<Exit, Failure> {
         memo.write(&state, true)?;
     }
     if ended.as_ref().map_or_else(|failure| failure.exit == Exit::Interrupted, |_| true) {
-        results::print(&mut farm.client, id, Wanted::default(), None, &mut context.printer)?;
+        results::print(&mut farm.client, id, Wanted::default(), folder, &mut context.printer)?;
         context.printer.flush()?;
         let job = farm.client.job(id)?;
         say(&summary(&job));
@@ -203,7 +205,8 @@ mod tests {
         let text = "[space]\nkind = \"range\"\nfrom = 0\nto = 9\n[task]\nexecutor = \"command\"\nprogram = [\"true\"]\n";
         let job = crate::jobfile::parse(text, "demo.toml", Path::new("")).unwrap();
         let state = std::env::temp_dir().join(format!("starfarm-run-{}", std::process::id()));
-        let run = Run { job: "demo.toml".into(), slots: None, state: Some(state.clone()), fresh: false };
+        let run =
+            Run { job: "demo.toml".into(), slots: None, state: Some(state.clone()), fresh: false, dir: None };
         assert_eq!(state_folder(&run, &job), Ok(state.clone()));
         std::fs::remove_dir(&state).unwrap();
     }

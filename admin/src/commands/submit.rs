@@ -10,6 +10,7 @@ use starfarm_protocol::admin::{JobCommand, JobInfo, Place, Request, Response};
 use starfarm_protocol::ids::{ContentHash, JobId};
 use starfarm_protocol::spec::{HexBytes, Work};
 
+use super::results::{self, Folder};
 use super::{Context, wait};
 use crate::cli::{JobOptions, Submit};
 use crate::client::{Client, ask, user};
@@ -31,6 +32,7 @@ pub(crate) fn run(context: &mut Context, submit: &Submit) -> Result<Exit, Failur
         context.printer.document(&dry_run::describe(&job)?)?;
         return Ok(Exit::Ok);
     }
+    let folder = submit.dir.as_deref().map(Folder::open).transpose()?;
     let mut client = context.connect()?;
     let id = match submit.resume.then(|| resumed(&mut client, &job, place(submit))).transpose()?.flatten() {
         Some(id) => id,
@@ -48,6 +50,9 @@ pub(crate) fn run(context: &mut Context, submit: &Submit) -> Result<Exit, Failur
     let job = wait::for_person(&mut client, id, context.progress, submit.timeout, submit.wait_paused)?;
     if context.printer.format != Format::Quiet {
         context.printer.list(std::slice::from_ref(&job))?;
+    }
+    if let Some(folder) = folder {
+        results::save(&mut client, id, folder)?;
     }
     Ok(wait::exit_of(&job))
 }

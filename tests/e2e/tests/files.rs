@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use starfarm_e2e::{Farm, each_done_once, until};
+use starfarm_e2e::{Farm, each_done_once, program, run, until};
 
 /// A project of a script and two inputs, one of them of more than one part.
 fn project(farm: &Farm, script: &str, keys: &str) -> PathBuf {
@@ -134,4 +134,26 @@ fn files_of_one_name_lie_in_a_folder_for_each_unit() {
         })
         .collect();
     assert_eq!(files(&out), expected);
+}
+
+#[test]
+fn who_waits_has_the_files_at_the_end_and_so_has_who_runs() {
+    let farm = Farm::with_workers(1, 2);
+    let dir = project(&farm, "echo $1 > n$1", "outputs = [\"n{}\"]\n");
+    let job = dir.join("job.toml");
+    let expected: BTreeMap<_, _> =
+        (1..=12).map(|n| (format!("n{n}"), format!("{n}\n").into_bytes())).collect();
+    let [waited, ran, state] = ["waited", "ran", "state"].map(|name| farm.temp().path().join(name));
+    let path = |path: &Path| path.to_str().unwrap().to_owned();
+    farm.cli(&["submit", "--wait", "--dir", &path(&waited), &path(&job)]).exits(0);
+    assert_eq!(files(&waited), expected);
+    let mut command = program("starfarm", farm.temp().path());
+    command.args(["run", "--slots", "2", "--state", &path(&state), "--dir", &path(&ran), &path(&job)]);
+    run(command).exits(0);
+    assert_eq!(files(&ran), expected);
+    // No job is submitted whose files could not be written.
+    let refused = farm.cli(&["submit", "--wait", "--dir", "/dev/null/x", &path(&job)]);
+    refused.exits(6);
+    assert!(refused.stderr.contains("cannot write /dev/null/x"), "{}", refused.stderr);
+    assert_eq!(farm.ask(&["jobs"])["jobs"].as_array().unwrap().len(), 1);
 }

@@ -14,13 +14,13 @@ use crate::failure::{Exit, Failure};
 use crate::human;
 
 /// Where files go.
-pub(super) struct Folder {
+pub(crate) struct Folder {
     dir: PathBuf,
 }
 
 impl Folder {
     /// The folder `dir`, which is made if need be.
-    pub(super) fn open(dir: &Path) -> Result<Self, Failure> {
+    pub(crate) fn open(dir: &Path) -> Result<Self, Failure> {
         fs::create_dir_all(dir).map_err(|e| cannot_write(dir, &e))?;
         Ok(Self { dir: dir.to_owned() })
     }
