@@ -30,7 +30,7 @@ mod incoming;
 mod message;
 mod server;
 
-pub use client::{Client, Deed, PATIENCE_US, Work};
+pub use client::{Client, Deed, PATIENCE_US, Source, Work};
 pub use health::Health;
 pub use incoming::{Incoming, chunks};
 pub use message::{Chunk, Reply, Request};

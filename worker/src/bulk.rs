@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
-use starfarm_protocol::bulk::{BULK, Client, Deed, Health, Incoming, PATIENCE_US, Work};
+use starfarm_protocol::bulk::{BULK, Client, Deed, Health, Incoming, PATIENCE_US, Source, Work};
 use starfarm_protocol::ids::ContentHash;
 use starfarm_protocol::seal::{Line, NoLine};
 
@@ -94,10 +94,13 @@ impl Bulk {
     }
 
     /// Stores a content and waits until the scheduler has it. Where TCP no longer reaches it, the unit is computed again.
-    pub(crate) fn put(&self, content: Vec<u8>, cancel: &CancelFlag) -> Result<ContentHash, FetchError> {
-        let hash = ContentHash::of(&content);
-        self.order(Work::Put { hash, content }, cancel)?;
-        Ok(hash)
+    pub(crate) fn put(
+        &self,
+        hash: ContentHash,
+        content: Box<dyn Source>,
+        cancel: &CancelFlag,
+    ) -> Result<(), FetchError> {
+        self.order(Work::Put { hash, content }, cancel).map(drop)
     }
 
     fn order(&self, work: Work, cancel: &CancelFlag) -> Result<Vec<u8>, FetchError> {
@@ -239,7 +242,7 @@ mod tests {
             std::thread::sleep(Duration::from_secs(20));
             late.raise(starfarm_protocol::wire::Cancel::Forced);
         });
-        let missed = bulk.put(vec![1; 1_000], &cancel);
+        let missed = bulk.put(ContentHash([1; 32]), Box::new(vec![1; 1_000]), &cancel);
         assert!(
             matches!(&missed, Err(FetchError::Refused(why)) if why.contains("open port 7117/tcp")),
             "{missed:?}"

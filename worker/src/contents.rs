@@ -4,6 +4,7 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use starfarm_decomposers::Chunks;
+use starfarm_protocol::bulk::Source;
 use starfarm_protocol::ids::ContentHash;
 
 use crate::bulk::{Bulk, FetchError};
@@ -38,7 +39,19 @@ impl Contents {
     }
 
     pub(crate) fn put(&self, content: Vec<u8>, cancel: &CancelFlag) -> Result<ContentHash, FetchError> {
-        self.bulk.put(content, cancel)
+        let hash = ContentHash::of(&content);
+        self.put_as(hash, Box::new(content), cancel)?;
+        Ok(hash)
+    }
+
+    /// As [`Contents::put`], for what has that hash.
+    pub(crate) fn put_as(
+        &self,
+        hash: ContentHash,
+        content: Box<dyn Source>,
+        cancel: &CancelFlag,
+    ) -> Result<(), FetchError> {
+        self.bulk.put(hash, content, cancel)
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept> {

@@ -4,7 +4,10 @@
 
 use std::collections::VecDeque;
 
-use super::{BulkError, IDLE_US, Incoming, Reply, Request, chunks};
+use std::fmt::Debug;
+use std::io;
+
+use super::{BulkError, CHUNK_BYTES, Chunk, IDLE_US, Incoming, Reply, Request};
 use crate::ids::ContentHash;
 
 /// How long the scheduler may take to answer before the stream is given up.
@@ -21,6 +24,29 @@ const NO_ROOM_WAIT_US: u64 = 1_000_000;
 /// worker that must leave while the scheduler is away cannot wait for ever.
 const TRIMMED_PATIENCE_US: u64 = 5_000_000;
 
+/// A content that is to be stored: in memory, or wherever it can be read from in pieces.
+pub trait Source: Debug + Send {
+    /// How many bytes it has.
+    fn bytes(&self) -> u64;
+
+    /// Up to `max` bytes of it from `offset` on, one at least before its end.
+    ///
+    /// # Errors
+    /// Those of where it lies.
+    fn read(&self, offset: u64, max: usize) -> io::Result<Vec<u8>>;
+}
+
+impl Source for Vec<u8> {
+    fn bytes(&self) -> u64 {
+        self.len() as u64
+    }
+
+    fn read(&self, offset: u64, max: usize) -> io::Result<Vec<u8>> {
+        let from = usize::try_from(offset).unwrap_or(usize::MAX).min(self.len());
+        Ok(self[from..].iter().take(max).copied().collect())
+    }
+}
+
 /// What is to be fetched or stored.
 #[derive(Debug)]
 pub enum Work {
@@ -31,7 +57,7 @@ pub enum Work {
         /// The content's.
         hash: ContentHash,
         /// All of it.
-        content: Vec<u8>,
+        content: Box<dyn Source>,
     },
 }
 
@@ -47,7 +73,7 @@ impl Work {
     fn question(&self) -> Request<'static> {
         match self {
             Work::Get(incoming) => Request::Get { hash: incoming.hash(), offset: incoming.offset() },
-            Work::Put { hash, content } => Request::Put { hash: *hash, total: content.len() as u64 },
+            Work::Put { hash, content } => Request::Put { hash: *hash, total: content.bytes() },
         }
     }
 }
@@ -67,7 +93,8 @@ pub enum Deed<T> {
     Receive(u64),
     /// Close the stream.
     Close,
-    /// Tell who gave the order that this came of it: the whole content, fetched or stored; or why not, in words.
+    /// Tell who gave the order that this came of it: the whole content where it was to be fetched, nothing where it is
+    /// stored; or why not, in words.
     Settle(T, Result<Vec<u8>, String>),
 }
 
@@ -176,14 +203,21 @@ impl<T> Client<T> {
                 Deed::Send(order.work.question().to_bytes())
             }
             (Stage::Putting(offset), Some(Order { work: Work::Put { content, .. }, .. })) => {
-                match chunks(content, offset).next() {
-                    Some(chunk) => {
-                        self.stage = Stage::Putting(offset + chunk.bytes.len() as u64);
-                        Deed::Send(Request::Chunk(chunk).to_bytes())
+                if offset >= content.bytes() {
+                    self.stage = Stage::Sent;
+                    return Deed::Receive(PATIENCE_STORED_US);
+                }
+                match content.read(offset, CHUNK_BYTES) {
+                    Ok(bytes) if !bytes.is_empty() => {
+                        self.stage = Stage::Putting(offset + bytes.len() as u64);
+                        Deed::Send(Request::Chunk(Chunk { offset, bytes: &bytes }).to_bytes())
                     }
-                    None => {
-                        self.stage = Stage::Sent;
-                        Deed::Receive(PATIENCE_STORED_US)
+                    cut => {
+                        // The other end waits for the rest of it.
+                        let why = cut.err().map_or_else(|| "it became shorter".to_owned(), |e| e.to_string());
+                        self.settle(Err(format!("what is to be stored cannot be read: {why}")));
+                        self.stage = Stage::Closed;
+                        Deed::Close
                     }
                 }
             }
@@ -281,15 +315,13 @@ impl<T> Client<T> {
                 return whole(incoming, total);
             }
             (Work::Put { content, .. }, Stage::Asked, Reply::Have { bytes }) => {
-                match bytes.cmp(&(content.len() as u64)) {
+                match bytes.cmp(&content.bytes()) {
                     std::cmp::Ordering::Less => self.stage = Stage::Putting(bytes),
-                    std::cmp::Ordering::Equal => return Ok(Heard::Settled(Ok(std::mem::take(content)))),
+                    std::cmp::Ordering::Equal => return Ok(Heard::Settled(Ok(Vec::new()))),
                     std::cmp::Ordering::Greater => return Err(BulkError::OutOfPlace),
                 }
             }
-            (Work::Put { content, .. }, Stage::Sent, Reply::Stored) => {
-                return Ok(Heard::Settled(Ok(std::mem::take(content))));
-            }
+            (Work::Put { .. }, Stage::Sent, Reply::Stored) => return Ok(Heard::Settled(Ok(Vec::new()))),
             (Work::Put { .. }, Stage::Asked | Stage::Sent, Reply::NoRoom(_)) => return Ok(Heard::NoRoom),
             _ => return Err(BulkError::OutOfPlace),
         }
@@ -366,7 +398,7 @@ mod tests {
     #[test]
     fn where_there_is_no_room_others_go_first_and_it_is_asked_again_after_a_second() {
         let mut client = Client::default();
-        client.order(Work::Put { hash: HASH, content: vec![1; 9] }, 1);
+        client.order(Work::Put { hash: HASH, content: Box::new(vec![1; 9]) }, 1);
         connected(&mut client, 0);
         sent(client.next(0, WANTED));
         say(&mut client, Reply::NoRoom("full".into()), 0);

@@ -105,15 +105,19 @@ impl Command {
         }
         let passed = run.end == End::Exit(0);
         let made = match self.files.as_ref().filter(|_| passed) {
-            Some(files) => files.collect(&scratch.0, &text),
+            Some(files) => files.collect(&scratch.0, &text)?,
             None => Ok(None),
         };
+        if matches!(made, Ok(Some(_))) {
+            lasts();
+        }
         let put = |bytes| {
             // The scheduler keeps few contents of a node that no result names: those before this one must not wait for it.
             lasts();
             context.contents.put(bytes, cancel)
         };
-        record(run, self.limit.strict, made, put).map_err(|error| {
+        let put_files = |made: Made| context.contents.put_as(made.hash, Box::new(made), cancel);
+        record(run, self.limit.strict, (made, put_files), put).map_err(|error| {
             match error {
                 // A unit is not done without its output.
                 FetchError::Refused(why) => {
@@ -229,8 +233,8 @@ impl Executor for Command {
 fn record(
     mut run: UnitRun,
     strict: bool,
-    made: Result<Option<Made>, String>,
-    mut put: impl FnMut(Vec<u8>) -> Result<starfarm_protocol::ids::ContentHash, FetchError>,
+    (made, put_files): (Result<Option<Made>, String>, impl FnOnce(Made) -> Result<(), FetchError>),
+    put: impl FnMut(Vec<u8>) -> Result<starfarm_protocol::ids::ContentHash, FetchError>,
 ) -> Result<CommandUnit, FetchError> {
     let duration_us = u64::try_from(run.duration.as_micros()).unwrap_or(u64::MAX);
     let (failed, code) = match run.end {
@@ -251,9 +255,10 @@ fn record(
         }
     };
     let files = match made {
-        Ok(Some(Made { archive, count })) if failed.is_none() => {
-            let bytes = archive.len() as u64;
-            Some(Files { hash: put(archive)?, bytes, count })
+        Ok(Some(made)) if failed.is_none() => {
+            let files = Files { hash: made.hash, bytes: made.bytes, count: made.count };
+            put_files(made)?;
+            Some(files)
         }
         Ok(_) => None,
         Err(why) => {
@@ -378,6 +383,10 @@ mod tests {
     use starfarm_decomposers::NoChunks;
     use starfarm_protocol::ids::ContentHash;
 
+    fn no_files(_: Made) -> Result<(), FetchError> {
+        panic!("no files were made")
+    }
+
     fn captured(bytes: usize) -> Captured {
         Captured { bytes: vec![b'x'; bytes], total: bytes as u64 }
     }
@@ -392,9 +401,10 @@ mod tests {
     }
 
     fn where_to(stdout: usize, stderr: usize) -> (bool, bool) {
-        let unit =
-            record(run(End::Exit(0), stdout, stderr), true, Ok(None), |bytes| Ok(ContentHash::of(&bytes)))
-                .unwrap();
+        let unit = record(run(End::Exit(0), stdout, stderr), true, (Ok(None), no_files), |bytes| {
+            Ok(ContentHash::of(&bytes))
+        })
+        .unwrap();
         let uploaded = |stream: &Stream| matches!(stream, Stream::Uploaded { .. });
         let mut body = Vec::new();
         unit.write(&mut body);
@@ -414,7 +424,8 @@ mod tests {
 
     #[test]
     fn ends_become_reasons_and_codes() {
-        let unit = |end| record(run(end, 1, 1), false, Ok(None), |_| panic!("nothing is uploaded"));
+        let unit =
+            |end| record(run(end, 1, 1), false, (Ok(None), no_files), |_| panic!("nothing is uploaded"));
         let said = |end| unit(end).map(|u| (u.failed, u.code, u.duration_us));
         assert_eq!(said(End::Exit(0)), Ok((None, 0, 3_000)));
         assert_eq!(said(End::Exit(3)), Ok((Some(FailReason::Exit), 3, 3_000)));
@@ -435,7 +446,8 @@ mod tests {
             (End::Exit(3), true, Some(FailReason::Exit)),
         ] {
             let run = UnitRun { stdout: cut(), ..run(end, 0, 500) };
-            let unit = record(run, strict, Ok(None), |bytes| Ok(ContentHash::of(&bytes))).unwrap();
+            let unit =
+                record(run, strict, (Ok(None), no_files), |bytes| Ok(ContentHash::of(&bytes))).unwrap();
             let hash = ContentHash::of(b"head tail");
             assert_eq!(unit.outputs.stdout, Stream::Uploaded { hash, kept: 9, total: 600 });
             assert!(matches!(unit.outputs.stderr, Stream::Inline(_)), "it has room alone");
@@ -446,7 +458,10 @@ mod tests {
     #[test]
     fn a_unit_is_not_done_without_its_output() {
         for miss in [FetchError::Refused("the disk is broken".into()), FetchError::Cancelled] {
-            assert_eq!(record(run(End::Exit(0), 999, 1), false, Ok(None), |_| Err(miss.clone())), Err(miss));
+            assert_eq!(
+                record(run(End::Exit(0), 999, 1), false, (Ok(None), no_files), |_| Err(miss.clone())),
+                Err(miss)
+            );
         }
     }
 

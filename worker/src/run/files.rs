@@ -1,11 +1,13 @@
 //! Files of a unit: its inputs are linked into its scratch directory, and what it made there is packed into an archive.
 
 use std::fs::{self, File};
-use std::io::{self, Read};
-use std::os::unix::fs::PermissionsExt;
+use std::io::{self, BufWriter, Read, Write};
+use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 use starfarm_decomposers::template::{Template, UnitText};
+use starfarm_protocol::bulk::Source;
+use starfarm_protocol::ids::ContentHash;
 use starfarm_protocol::spec::{CommandWork, Input, is_inside};
 
 use super::executor::Context;
@@ -21,13 +23,28 @@ pub(super) struct UnitFiles {
     many_units: bool,
 }
 
-/// What a unit made.
-#[derive(Debug, PartialEq, Eq)]
+/// What a unit made: a tar archive. Equal files make equal archives.
+#[derive(Debug)]
 pub(super) struct Made {
-    /// A tar archive. Equal files make equal archives.
-    pub(super) archive: Vec<u8>,
+    pub(super) hash: ContentHash,
+    pub(super) bytes: u64,
     /// Files in it.
     pub(super) count: u32,
+    /// The archive. It has no name, so it goes with this.
+    archive: File,
+}
+
+impl Source for Made {
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn read(&self, offset: u64, max: usize) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; max];
+        let read = self.archive.read_at(&mut bytes, offset)?;
+        bytes.truncate(read);
+        Ok(bytes)
+    }
 }
 
 impl UnitFiles {
@@ -65,20 +82,38 @@ impl UnitFiles {
         Ok(())
     }
 
-    /// What a unit made in `scratch`; `None` where nothing is asked for. The error is a sentence for the user: the unit has
-    /// failed.
-    pub(super) fn collect(&self, scratch: &Path, text: &UnitText) -> Result<Option<Made>, String> {
-        if self.outputs.is_empty() {
-            return Ok(None);
+    /// What a unit made in `scratch`; `None` where nothing is asked for; or, in a sentence for the user, why it has failed.
+    ///
+    /// # Errors
+    /// This node cannot pack them.
+    pub(super) fn collect(
+        &self,
+        scratch: &Path,
+        text: &UnitText,
+    ) -> Result<Result<Option<Made>, String>, FetchError> {
+        let names = match self.names(scratch, text) {
+            Ok(names) if names.is_empty() => return Ok(Ok(None)),
+            Ok(names) => names,
+            Err(why) => return Ok(Err(why)),
+        };
+        match pack(scratch, &names) {
+            Ok(made) => Ok(Ok(Some(made))),
+            Err(e) => Err(FetchError::Refused(format!(
+                "the files that a unit made cannot be packed on this node: {e}"
+            ))),
         }
-        let mut names = Vec::new();
+    }
+
+    /// The files that a unit must have made, and what they are called in the archive.
+    fn names(&self, scratch: &Path, text: &UnitText) -> Result<Vec<(String, String)>, String> {
+        let (mut names, mut bytes) = (Vec::new(), 0);
         for template in &self.outputs {
             let name = String::from_utf8(template.fill(text)).map_err(|e| {
-                format!("the output name {:?} is not UTF-8", String::from_utf8_lossy(e.as_bytes()))
+                format!("must make {:?}, which is not UTF-8", String::from_utf8_lossy(e.as_bytes()))
             })?;
             if !is_inside(&name) {
                 return Err(format!(
-                    "the output name `{name}` leads out of the directory that the unit runs in"
+                    "must make `{name}`, which lies outside of the directory that it runs in"
                 ));
             }
             let shown = match template.is_fixed() && self.many_units {
@@ -86,19 +121,14 @@ impl UnitFiles {
                 false => name.clone(),
             };
             if !names.iter().any(|(_, other)| *other == shown) {
+                bytes += size_of(scratch, &name)?;
                 names.push((name, shown));
             }
         }
-        let mut bytes = 0;
-        for (name, _) in &names {
-            bytes += size_of(scratch, name)?;
+        match bytes > self.limit {
+            true => Err(format!("made files of {bytes} bytes, more than files_limit, {}", self.limit)),
+            false => Ok(names),
         }
-        if bytes > self.limit {
-            return Err(format!("made files of {bytes} bytes, more than files_limit, {}", self.limit));
-        }
-        let packed = pack(scratch, &names, self.limit);
-        let archive = packed.map_err(|e| format!("made files that cannot be read: {e}"))?;
-        Ok(Some(Made { archive, count: names.len() as u32 }))
     }
 }
 
@@ -127,20 +157,136 @@ fn size_of(scratch: &Path, name: &str) -> Result<u64, String> {
     Err("made no file".to_owned())
 }
 
-/// The files of `names`, each under the second one.
-fn pack(scratch: &Path, names: &[(String, String)], limit: u64) -> io::Result<Vec<u8>> {
-    let mut archive = tar::Builder::new(Vec::new());
+/// The files of `names`, each under the second one. The archive is made beside the directory `scratch`.
+fn pack(scratch: &Path, names: &[(String, String)]) -> io::Result<Made> {
+    let path = scratch.with_extension("tar");
+    let file = File::options().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
+    fs::remove_file(&path)?;
+    let mut archive =
+        tar::Builder::new(Hashing { to: BufWriter::new(file), hasher: blake3::Hasher::new(), bytes: 0 });
     for (name, shown) in names {
         let file = File::open(scratch.join(name))?;
         let there = file.metadata()?;
-        let mut content = Vec::new();
-        // Something that the unit left running may still write.
-        file.take(limit + 1).read_to_end(&mut content)?;
         let mut header = tar::Header::new_gnu();
-        header.set_size(content.len() as u64);
+        header.set_size(there.len());
         header.set_mode(if there.permissions().mode() & 0o100 != 0 { 0o755 } else { 0o644 });
         header.set_mtime(0);
-        archive.append_data(&mut header, shown, &content[..])?;
+        // Something that the unit left running may write on: no more is taken than the header says.
+        let mut content = Counted { of: file.take(there.len()), left: there.len() };
+        archive.append_data(&mut header, shown, &mut content)?;
+        if content.left > 0 {
+            return Err(io::Error::other(format!("`{name}` became shorter meanwhile")));
+        }
     }
-    archive.into_inner()
+    let Hashing { to, hasher, bytes } = archive.into_inner()?;
+    let archive = to.into_inner().map_err(io::IntoInnerError::into_error)?;
+    let hash = ContentHash(*hasher.finalize().as_bytes());
+    Ok(Made { hash, bytes, count: names.len() as u32, archive })
+}
+
+/// Counts what is read.
+struct Counted<R> {
+    of: R,
+    left: u64,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let read = self.of.read(bytes)?;
+        self.left -= read as u64;
+        Ok(read)
+    }
+}
+
+/// Hashes and counts what is written.
+struct Hashing<W> {
+    to: W,
+    hasher: blake3::Hasher,
+    bytes: u64,
+}
+
+impl<W: Write> Write for Hashing<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.to.write(bytes)?;
+        self.hasher.update(&bytes[..written]);
+        self.bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::TempDir;
+
+    const UNIT: u128 = 7;
+
+    fn collect(dir: &TempDir, outputs: &[&str], limit: u64) -> Result<Option<Made>, String> {
+        let outputs = outputs.iter().map(|name| (*name).to_owned()).collect();
+        let work = CommandWork { outputs, files_limit: limit, ..CommandWork::default() };
+        let files = UnitFiles::new(&work, &[], 9).unwrap().unwrap();
+        let text = UnitText { index: UNIT, value: b"v/../w".to_vec(), fields: Vec::new() };
+        files.collect(&dir.0.join("scratch"), &text).unwrap()
+    }
+
+    /// A scratch directory with a file of that name.
+    fn with(name: &str, content: &str, mode: u32) -> TempDir {
+        let dir = TempDir::new();
+        let path = dir.0.join("scratch").join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, content).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        dir
+    }
+
+    #[test]
+    fn equal_files_make_equal_archives_wherever_and_whenever_they_were_made() {
+        let long = format!("{}/{}", "d".repeat(150), "f".repeat(200));
+        let content = "abc".repeat(1_000);
+        let made: Vec<Made> = (0..2)
+            .map(|_| collect(&with(&long, &content, 0o777), &[&long], 3_000).unwrap().unwrap())
+            .collect();
+        assert_eq!((made[0].hash, made[0].bytes), (made[1].hash, made[1].bytes));
+        let bytes = made[0].read(0, 1 << 20).unwrap();
+        assert_eq!((bytes.len() as u64, ContentHash::of(&bytes)), (made[0].bytes, made[0].hash));
+        assert_eq!(made[0].read(made[0].bytes - 3, 9).unwrap().len(), 3);
+        let mut archive = tar::Archive::new(&bytes[..]);
+        let mut entries = archive.entries().unwrap();
+        let mut entry = entries.next().unwrap().unwrap();
+        assert_eq!(entry.path().unwrap().to_str().unwrap(), format!("{UNIT}/{long}"));
+        assert_eq!((entry.header().mode().unwrap(), entry.header().mtime().unwrap()), (0o755, 0));
+        let mut read = String::new();
+        entry.read_to_string(&mut read).unwrap();
+        assert!(read == content && entries.next().is_none());
+    }
+
+    #[test]
+    fn what_is_no_file_of_the_unit_is_told() {
+        let dir = with("a/b", "xyz", 0o600);
+        std::os::unix::fs::symlink("a", dir.0.join("scratch/link")).unwrap();
+        let why = |outputs: &[&str], limit| collect(&dir, outputs, limit).unwrap_err();
+        assert_eq!(why(&["a/c"], 9), "made no file `a/c`");
+        assert_eq!(why(&["a/b/c"], 9), "made no file `a/b/c`");
+        assert_eq!(why(&["a"], 9), "made a directory `a`: only files are taken");
+        assert_eq!(why(&["link/b"], 9), "made `link/b` by a link: only files are taken");
+        assert_eq!(
+            why(&["{}"], 9),
+            "must make `v/../w`, which lies outside of the directory that it runs in"
+        );
+        assert_eq!(why(&["a/b"], 2), "made files of 3 bytes, more than files_limit, 2");
+        assert_eq!(collect(&dir, &["a/b", "a/b"], 3).unwrap().unwrap().count, 1, "one is taken once");
+    }
+
+    #[test]
+    fn an_input_that_would_lie_elsewhere_is_refused() {
+        let input = |path: &str| Input { path: path.into(), parts: Vec::new(), bytes: 0, executable: false };
+        for path in ["/etc/x", "../x", "a/../../x", "", "a//b"] {
+            let work = CommandWork { inputs: vec![input(path)], ..CommandWork::default() };
+            assert!(UnitFiles::new(&work, &[], 1).is_err(), "{path}");
+        }
+    }
 }
