@@ -8,21 +8,24 @@ use clap::parser::ValueSource;
 use clap::{Args, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand, value_parser};
 use clap_complete::Shell;
 use starfarm_protocol::ids::JobId;
-use starfarm_protocol::job::{JobState, MaxFailures, Sizing};
-use starfarm_protocol::seal::Role;
-use starfarm_protocol::spec::OutputLimit;
+use starfarm_protocol::job::{JobState, MaxFailures, Per, Sizing};
+use starfarm_protocol::spec::{OUTPUT_LIMIT_MAX, OutputLimit};
 
 use crate::output::Format;
 
+pub(crate) use key::Key;
 pub(crate) use log::{Export, Log, Replay};
 pub(crate) use measure::{Bench, Dispatch, Plan};
+pub(crate) use parallel::{Halt, HaltWhy, Parallel};
 use value::{
-    SLOTS_MAX, interval, job_id, job_name, job_state, positive_seconds, role, shell, target, units_per_task,
+    SLOTS_MAX, interval, job_id, job_name, job_state, per, positive_seconds, shell, target, units_per_task,
     variable,
 };
 
+mod key;
 mod log;
 mod measure;
+mod parallel;
 mod value;
 
 /// A fault-tolerant task farm.
@@ -65,8 +68,13 @@ impl Cli {
     /// # Errors
     /// They make no sense, or ask for help.
     pub(crate) fn read(words: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
+        let words: Vec<OsString> = words.into_iter().collect();
         let mut command = Self::command();
-        let matches = command.try_get_matches_from_mut(words)?;
+        let matches = match parallel::try_as_parallel(&command, &words) {
+            Some(Ok(matches)) => matches,
+            Some(Err(why)) => command.try_get_matches_from_mut(words).map_err(|_| why)?,
+            None => command.try_get_matches_from_mut(words)?,
+        };
         let cli = Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
         let names_farm = matches.value_source("farm") == Some(ValueSource::CommandLine);
         if names_farm && matches!(cli.command, Command::Run(_)) {
@@ -84,7 +92,7 @@ const RUN_ON_FARM: &str = "`run` starts a farm of its own: leave --farm out. `st
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
     /// Run one job on a farm of its own on this machine, until it ends; again, to go on with what is left
-    Run(Run),
+    Run(Box<Run>),
     /// Run the scheduling node
     Scheduler(Box<Scheduler>),
     /// Run a computing node
@@ -157,13 +165,22 @@ Where shells look for them:
   starfarm completions zsh > ~/.zfunc/_starfarm    # with fpath+=~/.zfunc before compinit
   starfarm completions fish > ~/.config/fish/completions/starfarm.fish";
 
+const RUN_EXAMPLES: &str = "\
+Examples:
+  starfarm run job.toml
+  starfarm run --parallel -k 'wc -l {}' ::: one.txt two.txt
+  starfarm run --range 0..1000 --retries 2 -- ./simulate --seed {}";
+
 #[derive(Args, Debug)]
+#[command(after_help = RUN_EXAMPLES)]
 pub(crate) struct Run {
-    /// The job file
-    #[arg(value_name = "JOB.toml")]
-    pub(crate) job: PathBuf,
+    #[command(flatten)]
+    pub(crate) source: Source,
+    /// Run only the units that the file of --joblog lacks
+    #[arg(long, requires = "joblog")]
+    pub(crate) resume: bool,
     /// Units that run at once [default: the number of cores]
-    #[arg(long, value_name = "K", value_parser = value_parser!(u16).range(1..=SLOTS_MAX))]
+    #[arg(long, short = 'j', alias = "jobs", value_name = "K", value_parser = value_parser!(u16).range(1..=SLOTS_MAX))]
     pub(crate) slots: Option<u16>,
     /// Where the farm keeps its state [default: starfarm/runs/HASH in the XDG state directory]
     #[arg(long, value_name = "DIR")]
@@ -174,6 +191,33 @@ pub(crate) struct Run {
     /// Write the files that units made into this folder at the end
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
+}
+
+/// What says without a job file which units there are.
+const UNITS: [&str; 5] = ["program", "range", "lines", "grid", "parallel"];
+
+/// Which job is meant: a job file, a program and its units, or a line of GNU parallel.
+#[derive(Args, Debug, Default)]
+pub(crate) struct Source {
+    /// The job file; `-` is standard input
+    #[arg(value_name = "JOB.toml", required_unless_present_any = UNITS, conflicts_with_all = UNITS)]
+    pub(crate) job: Option<PathBuf>,
+    /// A program and its arguments; `{}` is the unit's value, `{index}` its number; no shell sees it
+    #[arg(last = true, value_name = "PROGRAM")]
+    pub(crate) program: Vec<OsString>,
+    /// A unit for each integer from A up to, not including, B
+    #[arg(long, value_name = "A..B", allow_hyphen_values = true)]
+    pub(crate) range: Option<String>,
+    /// A unit for each line of a file; `-` is standard input
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["range", "grid"])]
+    pub(crate) lines: Option<PathBuf>,
+    /// A unit for each combination; repeat it for more names, `{k}` is the value
+    #[arg(long, value_name = "k=v1,v2", conflicts_with = "range")]
+    pub(crate) grid: Vec<String>,
+    #[command(flatten)]
+    pub(crate) options: JobOptions,
+    #[command(flatten)]
+    pub(crate) parallel: Parallel,
 }
 
 /// `starfarm scheduler`: the scheduler's own flags, and ours for farms that we start ourselves.
@@ -191,38 +235,22 @@ Examples:
   starfarm submit job.toml --wait
   starfarm submit --range 0..1000 -- ./render --frame {}
   starfarm submit --lines files.txt --retries 2 -- gzip {}
+  starfarm submit --parallel 'gzip -c {} > {.}.gz' :::: files.txt
   starfarm submit --grid size=1,2,3 --grid mode=a,b --dry-run -- ./try {size} {mode}";
-
-/// What says without a job file which units there are.
-const UNITS: [&str; 4] = ["program", "range", "lines", "grid"];
 
 #[derive(Args, Debug)]
 #[command(after_help = SUBMIT_EXAMPLES)]
 pub(crate) struct Submit {
-    /// The job file; `-` is standard input
-    #[arg(value_name = "JOB.toml", required_unless_present_any = UNITS, conflicts_with_all = UNITS)]
-    pub(crate) job: Option<PathBuf>,
-    /// A program and its arguments; `{}` is the unit's value, `{index}` its number; no shell sees it
-    #[arg(last = true, value_name = "PROGRAM")]
-    pub(crate) program: Vec<String>,
-    /// A unit for each integer from A up to, not including, B
-    #[arg(long, value_name = "A..B", allow_hyphen_values = true)]
-    pub(crate) range: Option<String>,
-    /// A unit for each line of a file; `-` is standard input
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["range", "grid"])]
-    pub(crate) lines: Option<PathBuf>,
-    /// A unit for each combination; repeat it for more names, `{k}` is the value
-    #[arg(long, value_name = "k=v1,v2", conflicts_with = "range")]
-    pub(crate) grid: Vec<String>,
     #[command(flatten)]
-    pub(crate) options: JobOptions,
+    pub(crate) source: Source,
     /// Put it at the head of the queue
     #[arg(long)]
     pub(crate) front: bool,
     /// Switch to it at once
     #[arg(long, conflicts_with = "front")]
     pub(crate) now: bool,
-    /// If the same job is in the farm and has not ended, go on with that one instead of a new one
+    /// If the same job is in the farm and has not ended, go on with that one instead of a new one; with
+    /// --joblog, run only the units that that file lacks
     #[arg(long)]
     pub(crate) resume: bool,
     /// Wait until it has ended, exit code 1 if units failed; or until the farm pauses it, exit code 8
@@ -248,6 +276,10 @@ pub(crate) struct JobOptions {
     /// Name of the job
     #[arg(long, value_parser = job_name)]
     pub(crate) name: Option<String>,
+    /// What one run of the program computes: a unit, or all units of a task, of which {lo}, {hi}, {last}, {count} and {file}
+    /// tell it [default: unit]
+    #[arg(long, value_name = "unit|task", value_parser = per)]
+    pub(crate) per: Option<Per>,
     /// End a unit's program after so many seconds
     #[arg(long, value_name = "SECONDS", value_parser = positive_seconds)]
     pub(crate) timeout_seconds: Option<f64>,
@@ -279,6 +311,18 @@ pub(crate) struct JobOptions {
     /// Add a variable to the programs' environment
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     pub(crate) env: Vec<(String, String)>,
+    /// File that a unit's program reads as standard input, from the directory that it starts in, such as `{}.in`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) stdin: Option<String>,
+    /// File or pattern beneath this directory that goes along to each unit; repeat it for more
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) inputs: Vec<String>,
+    /// File that each unit makes, such as `{}.png`; repeat it for more
+    #[arg(long, value_name = "FILE")]
+    pub(crate) outputs: Vec<String>,
+    /// Bytes that the files of a unit may have together [default: 268435456]
+    #[arg(long, value_name = "BYTES", value_parser = value_parser!(u64).range(1..=OUTPUT_LIMIT_MAX))]
+    pub(crate) files_limit: Option<u64>,
 }
 
 #[derive(Args, Clone, Copy, Debug)]
@@ -294,6 +338,9 @@ pub(crate) struct Results {
     pub(crate) job: JobArg,
     #[command(flatten)]
     pub(crate) wanted: Wanted,
+    /// Print what came of merging the results, byte for byte, and nothing else; with --dir write its files
+    #[arg(long, conflicts_with_all = ["all", "arrival"])]
+    pub(crate) merged: bool,
     /// Write the files that units made into this folder
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
@@ -345,6 +392,8 @@ pub(crate) enum Job {
         #[arg(long)]
         cancel: bool,
     },
+    /// Merge a job's results again, as its `[merge]` says: after a failure, or where units failed
+    Merge(JobArg),
     /// Run some of a job's units again; one that has ended goes on
     #[command(group = clap::ArgGroup::new("which").required(true))]
     Retry {
@@ -377,26 +426,6 @@ pub(crate) enum Node {
     Resume(NodeArg),
     /// Forget a lost node
     Forget(NodeArg),
-}
-
-#[derive(Subcommand, Debug)]
-pub(crate) enum Key {
-    /// List the keys
-    List,
-    /// Make a join key and print its join file, which is secret
-    Add {
-        /// What those who join with it may do
-        #[arg(long, default_value = "worker", value_parser = role())]
-        role: Role,
-        /// Write the join file here, readable by you alone, instead of printing it
-        #[arg(long, value_name = "FILE")]
-        out: Option<PathBuf>,
-    },
-    /// Do not welcome a key any more
-    Revoke {
-        /// A node's name, a public key, or a join key's id
-        key: String,
-    },
 }
 
 const EVENTS_EXAMPLES: &str = "\

@@ -160,6 +160,11 @@ impl Client {
         self.command(&Request::Job { id, command })
     }
 
+    /// The results of a job are merged again.
+    pub(crate) fn merge(&mut self, id: JobId) -> Result<(), Failure> {
+        self.command(&Request::Merge { id })
+    }
+
     /// Units whose outputs are lost are wanted again; how many they are.
     pub(crate) fn rerun(&mut self, id: JobId) -> Result<Units, Failure> {
         ask!(self, &Request::Rerun { id }, Response::Rerun(units) => units)

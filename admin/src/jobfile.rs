@@ -13,7 +13,9 @@ mod inputs;
 mod job;
 mod lines;
 mod mask;
+mod merge;
 mod notes;
+mod parallel;
 mod program;
 mod space;
 mod table;
@@ -33,6 +35,7 @@ pub(crate) use command_line::from_command_line;
 pub(crate) use error::JobFileError;
 pub(crate) use job::JobFile;
 use lines::{STDIN, content};
+pub(crate) use parallel::from_parallel;
 use table::{Item, Section, Source};
 pub(crate) use task::{help, milliseconds};
 
@@ -62,7 +65,7 @@ pub(crate) fn parse(text: &str, file_name: &str, base: &Path) -> Result<JobFile,
         source.error(at, format!("this is not TOML: {}", e.message().trim_end()))
     })?;
     let root = Section::root(source, table.get_ref());
-    root.only(&["name", "space", "task", "trust"])?;
+    root.only(&["name", "space", "task", "trust", "merge"])?;
     let name = root.read("name", job_name)?.unwrap_or_else(|| stem(file_name));
     let units = space::read(&root.section("space", "what the units are, e.g. kind = \"range\"")?, base)?;
     let mut job = JobFile::new(name, units.space, Work::Nothing);
@@ -71,6 +74,9 @@ pub(crate) fn parse(text: &str, file_name: &str, base: &Path) -> Result<JobFile,
     task::read(&task, &mut job, base)?;
     if let Some(trust) = root.get("trust") {
         job.trust = trust::read(&trust, &job)?;
+    }
+    if let Some(section) = root.get("merge") {
+        merge::read(&section, &mut job, base)?;
     }
     Ok(job)
 }

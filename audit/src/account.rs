@@ -226,9 +226,9 @@ impl Account {
         }
     }
 
-    /// A unit ran to its end by the record at `place`, and what it wrote is in that record.
-    pub(crate) fn wrote(&mut self, unit: u128, outputs: &Outputs, place: Place) {
-        self.wrote.in_journal(unit, outputs, place.sequence);
+    /// Units ran to their end by the record at `place`, and what they wrote is in that record.
+    pub(crate) fn wrote(&mut self, units: (u128, u128), outputs: &Outputs, place: Place) {
+        self.wrote.in_journal(units, outputs, place.sequence);
     }
 
     /// Nobody knows what a unit wrote that kills its workers.

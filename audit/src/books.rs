@@ -85,12 +85,12 @@ impl Books {
             }
             Record::Ran { node, units, .. } => {
                 for (unit, outcome) in units {
-                    let hi = unit.saturating_add(1);
+                    let hi = unit.saturating_add(outcome.units.into());
                     match outcome.failed {
                         None => account.count(*unit, hi, Class::Done, Some(*node), place),
                         Some(_) => account.count(*unit, hi, Class::Failed, None, place),
                     }
-                    account.wrote(*unit, &outcome.outputs, place);
+                    account.wrote((*unit, hi), &outcome.outputs, place);
                 }
             }
             Record::Failed { unit, failed, .. } => {

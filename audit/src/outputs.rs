@@ -113,10 +113,10 @@ impl Kept {
                             Piece::Whole(Stored { unit, .. }) | Piece::Damaged(Some(unit))
                                 if again.last(*unit) > batch.sequence => {}
                             Piece::Whole(stored) => {
-                                let end = stored.unit.saturating_add(1);
+                                let (unit, end) = (stored.unit, stored.end());
                                 let named = stored.outcome.outputs.uploaded().map(|(hash, _)| hash);
-                                self.enter(stored.unit, named, contents);
-                                self.there.insert(stored.unit, end);
+                                self.enter((unit, end), named, contents);
+                                self.there.insert(unit, end);
                             }
                             // The number may be what is damaged.
                             Piece::Damaged(Some(unit)) => {
@@ -134,11 +134,11 @@ impl Kept {
     /// Units whose outputs the file has not, or not whole, and the journal has: the next start writes them again.
     fn join(&mut self, owed: &Owed, contents: &Contents) -> UnitSet {
         let mut waiting = UnitSet::default();
-        for &(sequence, unit) in &owed.journal {
+        for &(sequence, (unit, end)) in &owed.journal {
             if sequence > self.last || !self.there.contains(unit) {
                 let named = owed.named.get(&unit).into_iter().flatten().copied();
-                self.enter(unit, named, contents);
-                waiting.insert(unit, unit.saturating_add(1));
+                self.enter((unit, end), named, contents);
+                waiting.insert(unit, end);
             }
         }
         waiting
@@ -153,10 +153,14 @@ impl Kept {
         }
     }
 
-    /// The output of a unit, which names these contents. The last run of a unit is the one that counts.
-    fn enter(&mut self, unit: u128, named: impl Iterator<Item = ContentHash>, contents: &Contents) {
+    /// The output of these units, which names these contents. The last run of a unit is the one that counts.
+    fn enter(
+        &mut self,
+        (unit, end): (u128, u128),
+        named: impl Iterator<Item = ContentHash>,
+        contents: &Contents,
+    ) {
         let lost: Vec<_> = named.filter_map(|hash| Some((hash, contents.loss(&hash)?))).collect();
-        let end = unit.saturating_add(1);
         self.forget(unit, end);
         match lost.first().map(|(_, loss)| *loss) {
             None => self.whole.insert(unit, end),

@@ -12,9 +12,9 @@ use starfarm_protocol::wire::Outputs;
 pub(crate) struct Wrote {
     /// Units that failed and left nothing.
     nothing: UnitSet,
-    /// Units whose outputs are in the journal too, with the sequence of the record; ascending.
-    journal: Vec<(u64, u128)>,
-    /// The contents that these name, of those that name any.
+    /// Outputs that are in the journal too, by the sequence of the record, ascending: the units of each.
+    journal: Vec<(u64, (u128, u128))>,
+    /// The contents that these name, of those that name any, by the first unit.
     named: BTreeMap<u128, Vec<ContentHash>>,
 }
 
@@ -24,17 +24,17 @@ pub(crate) struct Owed {
     pub(crate) job: JobId,
     pub(crate) spec: ContentHash,
     pub(crate) units: UnitSet,
-    /// Outputs that the journal has too, by the sequence of the record.
-    pub(crate) journal: Vec<(u64, u128)>,
+    /// Outputs that the journal has too, by the sequence of the record: the units of each.
+    pub(crate) journal: Vec<(u64, (u128, u128))>,
     /// The contents that these name, by unit.
     pub(crate) named: BTreeMap<u128, Vec<ContentHash>>,
 }
 
 impl Wrote {
-    /// The output of a unit is in the journal's record `sequence`.
-    pub(crate) fn in_journal(&mut self, unit: u128, outputs: &Outputs, sequence: u64) {
-        self.nothing.remove(unit, unit.saturating_add(1));
-        self.journal.push((sequence, unit));
+    /// The output of these units is in the journal's record `sequence`.
+    pub(crate) fn in_journal(&mut self, (unit, hi): (u128, u128), outputs: &Outputs, sequence: u64) {
+        self.nothing.remove(unit, hi);
+        self.journal.push((sequence, (unit, hi)));
         let named: Vec<_> = outputs.uploaded().map(|(hash, _)| hash).collect();
         if named.is_empty() {
             self.named.remove(&unit);
@@ -52,7 +52,7 @@ impl Wrote {
     pub(crate) fn forget(&mut self, units: &[(u128, u128)]) {
         units.iter().for_each(|&(lo, hi)| self.nothing.remove(lo, hi));
         let wanted: UnitSet = units.iter().copied().collect();
-        self.journal.retain(|(_, unit)| !wanted.contains(*unit));
+        self.journal.retain(|(_, (unit, _))| !wanted.contains(*unit));
         self.named.retain(|unit, _| !wanted.contains(*unit));
     }
 

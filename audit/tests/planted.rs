@@ -45,6 +45,7 @@ fn hits(hits: &[(u128, u32)]) -> Record {
 fn ran(units: &[(u128, Option<FailReason>)]) -> Record {
     let silent = || Stream::Inline(Vec::new());
     let outcome = |failed: Option<FailReason>| CommandUnit {
+        units: 1,
         failed,
         code: i32::from(failed.is_some()),
         duration_us: 5,

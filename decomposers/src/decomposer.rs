@@ -19,12 +19,23 @@ pub trait Decomposer: Send + Sync {
     /// [`ValueError::OutOfSpace`] from N on, the others where a list's chunk is not at hand.
     fn value(&self, unit: u128) -> Result<Vec<u8>, ValueError>;
 
+    /// What a program that computes several units together is told of one that they begin with or end before, up to N: in
+    /// spaces of numbers its value, else its own number.
+    fn bound(&self, unit: u128) -> String {
+        unit.to_string()
+    }
+
     /// Fields that a template knows by name beside `{}` and `{index}`. Every unit has the same names.
     ///
     /// # Errors
     /// As [`Decomposer::value`].
     fn fields(&self, unit: u128) -> Result<Vec<(String, Vec<u8>)>, ValueError> {
         in_space(unit, self.units()).map(|()| Vec::new())
+    }
+
+    /// The number that people and programs know the unit by: its own, but of a part of a space that in the whole.
+    fn number(&self, unit: u128) -> u128 {
+        unit
     }
 
     /// The names of the fields, read from unit 0.

@@ -10,10 +10,12 @@ pub mod chars;
 pub mod grid;
 pub mod list;
 pub mod range;
+pub mod subset;
 pub mod template;
 
 mod decomposer;
 mod error;
+mod forms;
 
 use std::sync::Arc;
 
@@ -33,6 +35,10 @@ pub fn open(space: &Space, chunks: Arc<dyn Chunks>) -> Result<Box<dyn Decomposer
         Space::Frames { first, last } => Box::new(range::Frames::new(*first, *last)?),
         Space::List { chunks: pieces } => Box::new(list::List::new(pieces, chunks)?),
         Space::Grid { axes } => Box::new(grid::Grid::new(axes)?),
+        Space::Subset { of, .. } if matches!(**of, Space::Subset { .. }) => {
+            return Err("a part of a part of a space: name its units in the whole one".into());
+        }
+        Space::Subset { of, units } => Box::new(subset::Subset::new(open(of, chunks)?, units)?),
     })
 }
 

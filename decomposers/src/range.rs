@@ -42,8 +42,11 @@ impl Decomposer for Range {
 
     fn value(&self, unit: u128) -> Result<Vec<u8>, ValueError> {
         in_space(unit, self.units)?;
-        let integer = i128::from(self.from) + unit as i128 * i128::from(self.step);
-        Ok(integer.to_string().into_bytes())
+        Ok(self.bound(unit).into_bytes())
+    }
+
+    fn bound(&self, unit: u128) -> String {
+        (i128::from(self.from) + unit as i128 * i128::from(self.step)).to_string()
     }
 }
 
@@ -71,6 +74,10 @@ impl Decomposer for Frames {
 
     fn value(&self, unit: u128) -> Result<Vec<u8>, ValueError> {
         self.0.value(unit)
+    }
+
+    fn bound(&self, unit: u128) -> String {
+        self.0.bound(unit)
     }
 
     /// `clock`: 0 at the first frame, 1 at the last.

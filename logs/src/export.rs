@@ -1,13 +1,14 @@
 //! A log in the formats of others: JSON lines, the job log of GNU parallel, and Perfetto's traces. Each is written
 //! as the log is read.
 
-mod joblog;
 mod jsonl;
 mod perfetto;
 mod protobuf;
+mod rows;
 
 use std::io::{self, Write};
 
+use crate::joblog;
 use crate::replay::{Notes, ReplayError, from_first_moment, straightened};
 use crate::{Item, LogError};
 
@@ -37,9 +38,9 @@ pub fn export(
     match format {
         Format::Jsonl => write(items, |item| jsonl::item(out, item)),
         Format::Tsv => {
-            out.write_all(joblog::HEAD)?;
+            out.write_all(joblog::HEAD.as_bytes())?;
             let mut rows = 0;
-            write(items, |item| joblog::item(out, &mut rows, item))
+            write(items, |item| rows::item(out, &mut rows, item))
         }
         Format::Perfetto => {
             let mut trace = perfetto::Trace::new(out)?;

@@ -5,7 +5,9 @@
 pub mod explain;
 pub mod frames;
 pub mod lines;
+mod merge;
 mod node;
+mod output;
 mod status;
 
 use serde::{Deserialize, Serialize};
@@ -21,7 +23,9 @@ use crate::wire::FailReason;
 use crate::word::words;
 pub use explain::{Explanation, Fact, FactValue, Reason, Rule, SizeInfo, Subject};
 pub use lines::EventLine;
+pub use merge::{MergeInfo, MergeState, MergedFile};
 pub use node::{NetworkInfo, NodeInfo};
+pub use output::{ArchiveInfo, OutputInfo, OutputLoss, StreamInfo};
 pub use status::StatusInfo;
 
 /// Version of the JSON that the command line prints: the value of `schema` in each document is
@@ -50,6 +54,11 @@ pub enum Request {
     Node { name: String, command: NodeCommand },
     /// A page of a job's results: behind the first `skip` hits, failed units and outputs, at most `take` of each.
     Results { id: JobId, skip: u64, take: u64 },
+    /// The results of a job are merged again.
+    Merge { id: JobId },
+    /// What came of merging a job's results, or with `file` a file that a program made of them, from `offset` on, in
+    /// pieces; answered with `Bytes`.
+    Merged { id: JobId, file: Option<String>, offset: u64 },
     /// Which outputs of a job are missing or damaged on the scheduler's disk: behind the first `skip` intervals of units,
     /// at most `take`, and with `all` also those of runs that do not count; answered with `LostOutputs`.
     LostOutputs { id: JobId, all: bool, skip: u64, take: u64 },
@@ -261,6 +270,9 @@ pub struct JobInfo {
     pub failures: Vec<FailedInfo>,
     /// The first units of which two nodes said different things; likewise.
     pub conflicts: Vec<ConflictInfo>,
+    /// What became of its results, where they are to be merged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub merge: Option<MergeInfo>,
     /// Of a job that asked for trust checks, or that has results which were untrue or are doubtful; likewise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trust: Option<TrustInfo>,
@@ -347,16 +359,6 @@ pub struct ResultsPage {
     pub more: bool,
 }
 
-words! {
-    /// What is wrong with an output on the scheduler's disk.
-    OutputLoss {
-        /// It is not there.
-        Missing => "missing",
-        /// It is not what was written.
-        Damaged => "damaged",
-    }
-}
-
 /// Units of a command that ran to their end, and whose outputs cannot be had.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct LostOutputs {
@@ -399,78 +401,6 @@ pub struct FailedInfo {
     pub signal: Option<i32>,
     /// The node that ran it last; none for poison, and where that node was forgotten long ago.
     pub node: Option<String>,
-}
-
-/// What a unit of a command wrote.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct OutputInfo {
-    /// Which.
-    pub unit: Units,
-    /// The dispatch that counted, as `STARFARM_ATTEMPT` said: a number of its own among all of the farm.
-    pub attempt: u64,
-    /// Which run of the unit this was, from 1 on: runs that failed came before it. One that died with its worker or was
-    /// given back does not count. 0: the scheduler is too old to say.
-    #[serde(default)]
-    pub run: u64,
-    /// The node that ran it; none where it was forgotten long ago.
-    pub node: Option<String>,
-    /// Why the unit failed for good in this run.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub failed: Option<FailReason>,
-    /// A run before the one that counts: the unit failed in it, and was tried again by a person's command.
-    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
-    pub superseded: bool,
-    /// Exit code; none where a signal ended it.
-    pub exit_code: Option<i32>,
-    /// That signal.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub signal: Option<i32>,
-    /// Wall time.
-    pub seconds: f64,
-    /// Standard output.
-    pub stdout: StreamInfo,
-    /// Standard error.
-    pub stderr: StreamInfo,
-    /// The files that it made, in one archive; none where the job asks for none.
-    pub files: Vec<ArchiveInfo>,
-}
-
-/// Files that a unit made: a tar archive, which is fetched by its hash.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct ArchiveInfo {
-    /// BLAKE3 of the archive.
-    pub hash: ContentHash,
-    /// Its bytes.
-    pub bytes: u64,
-    /// Files in it.
-    pub count: u32,
-    /// What is wrong with it on the scheduler's disk, if it was to be fetched and cannot be had.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub lost: Option<OutputLoss>,
-}
-
-/// What was written to one stream. Short output is in place, long output is fetched by its hash, and where that fails
-/// `lost` says why: the text is empty then.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct StreamInfo {
-    /// The text; U+FFFD stands for what is not UTF-8. Empty where `hash` is set.
-    pub text: String,
-    /// The bytes, where they are not UTF-8.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub hex: Option<String>,
-    /// BLAKE3 of what was kept, where it is not in place.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub hash: Option<ContentHash>,
-    /// What is wrong with it on the scheduler's disk, if it was to be fetched and cannot be had.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub lost: Option<OutputLoss>,
-    /// Bytes kept.
-    pub kept: u64,
-    /// Bytes written.
-    pub total: u64,
-    /// Where bytes were left out, if any were: behind so many bytes of what was kept.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub cut_at: Option<u64>,
 }
 
 words! {

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::ids::{ContentHash, JobId, NodeId};
-pub use crate::spec::{Body, WorkFacts};
+pub use crate::spec::{Body, Per, WorkFacts};
 use crate::wire::FailReason;
 use crate::word::words;
 

@@ -57,10 +57,10 @@ pub struct Batch {
     is_hashed: bool,
 }
 
-/// What a unit wrote, as it is kept.
+/// What a program wrote, as it is kept.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Stored {
-    /// Which unit.
+    /// Its unit, or the first of several.
     pub unit: u128,
     /// The dispatch that counted.
     pub attempt: Attempt,
@@ -68,6 +68,13 @@ pub struct Stored {
     pub node: NodeId,
     /// How it ended, and what it wrote.
     pub outcome: CommandUnit,
+}
+
+impl Stored {
+    /// Behind its last unit.
+    pub fn end(&self) -> u128 {
+        self.unit.saturating_add(self.outcome.units.into())
+    }
 }
 
 /// One of a batch's outputs, as it was found.

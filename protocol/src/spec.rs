@@ -2,12 +2,15 @@
 //! bytes are the JSON that [`JobSpec::to_bytes`] writes, its identity is their BLAKE3 hash. Parsing a job
 //! file (TOML) lives in `admin`, indexing a space in `decomposers`.
 
+mod merge;
 mod work;
 
 use serde::{Deserialize, Serialize};
 
 use crate::ids::ContentHash;
 pub use crate::ids::HexBytes;
+use crate::units::Units;
+pub use merge::*;
 pub use work::*;
 
 /// What a job is: which units there are, and what is done with each.
@@ -28,7 +31,11 @@ impl JobSpec {
 
     /// The contents that units are made from, by their hashes; the specification itself is another one.
     pub fn contents(&self) -> impl Iterator<Item = ContentHash> {
-        let chunks = match &self.space {
+        let whole = match &self.space {
+            Space::Subset { of, .. } => of,
+            space => space,
+        };
+        let chunks = match whole {
             Space::List { chunks } => chunks.as_slice(),
             _ => &[],
         };
@@ -63,6 +70,18 @@ pub enum Space {
     List { chunks: Vec<Chunk> },
     /// The cross product of named lists, in the user's order; the last one turns fastest.
     Grid { axes: Vec<Axis> },
+    /// Units of another space, which is none of these, by their numbers there, in order: what is left of a job.
+    Subset { of: Box<Space>, units: Vec<Interval> },
+}
+
+/// Units `lo` to `hi`, exclusive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Interval {
+    /// First unit.
+    pub lo: Units,
+    /// End, exclusive.
+    pub hi: Units,
 }
 
 /// One named list of a grid.

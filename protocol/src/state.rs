@@ -31,6 +31,8 @@ words! {
         Refused => "refused",
         /// Everything is given out: others compute the rest.
         NothingLeft => "nothing_left",
+        /// It leaves by itself before a task of what waits would be over.
+        NoTime => "no_time",
         /// It gets no new tasks in the state that it is in.
         State => "state",
         /// It could have one, and will in a moment: a lease or a datagram is on its way.

@@ -8,6 +8,18 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Units(pub u128);
 
+impl Units {
+    /// A single one.
+    pub fn one() -> Self {
+        Self(1)
+    }
+
+    /// It is a single one.
+    pub fn is_one(&self) -> bool {
+        self.0 == 1
+    }
+}
+
 impl From<u128> for Units {
     fn from(units: u128) -> Self {
         Self(units)

@@ -14,6 +14,7 @@
 //! | 8 | load | worker | every heartbeat |
 //! | 9 | ages | worker | with the results that it tells of |
 //! | 10 | able | worker | every heartbeat, once it was said |
+//! | 11 | time left | worker | every heartbeat of a worker that has a deadline |
 //! | 33 | welcome | scheduler | hellos stop coming |
 //! | 34 | offers | scheduler | a task ack |
 //! | 35 | result ack | scheduler | results stop coming |
@@ -30,7 +31,7 @@ mod read;
 mod results;
 mod write;
 
-pub use facts::{AGE_BYTES, FACT_BYTES_MAX, Facts, LOAD_SLOTS_MAX, Load};
+pub use facts::{AGE_BYTES, FACT_BYTES_MAX, Facts, LOAD_SLOTS_MAX, Load, TimeLeft};
 pub use read::{Ages, Message, Offers, Ranges, Results, is_of_boot, messages};
 pub use results::{CommandUnit, FailReason, Files, HitEntry, Outputs, Stream};
 pub use write::Packer;

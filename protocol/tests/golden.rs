@@ -21,7 +21,7 @@ use starfarm_protocol::seal::{
 };
 use starfarm_protocol::wire::{
     Cancel, CommandUnit, Facts, FailReason, Feedback, Heartbeat, HeartbeatAnswer, Held, Hello, HitEntry,
-    Load, Offer, Outcome, Outputs, Pace, Packer, ResultEntry, Revoke, Stream, Welcome,
+    Load, Offer, Outcome, Outputs, Pace, Packer, ResultEntry, Revoke, Stream, TimeLeft, Welcome,
 };
 use starfarm_protocol::{admin, limits};
 
@@ -155,6 +155,7 @@ fn a_search_answers() {
 #[test]
 fn a_command_answers() {
     let unit = CommandUnit {
+        units: 1,
         failed: Some(FailReason::Exit),
         code: 3,
         duration_us: 1_500,
@@ -226,6 +227,10 @@ fn a_worker_tells_of_itself() {
 #[test]
 fn a_worker_is_able_again_and_datagrams_find_their_way() {
     golden("able", &packed(|p| p.able(1)));
+    golden(
+        "time-left",
+        &packed(|p| p.time_left(&TimeLeft { left_us: 5_400_000_000, work_us: 5_370_000_000 })),
+    );
     let mut cutter = Cutter::default();
     cutter.set_bytes(548);
     let mut pieces = Vec::new();

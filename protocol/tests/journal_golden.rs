@@ -51,7 +51,7 @@ fn golden(name: &str, text: &str) {
 fn outcome(failed: Option<FailReason>) -> CommandUnit {
     let outputs =
         Outputs { files: None, stdout: Stream::Inline(b"hi\n".to_vec()), stderr: Stream::Inline(vec![]) };
-    CommandUnit { failed, code: failed.map_or(0, |_| 2), duration_us: 1_500, outputs }
+    CommandUnit { units: 1, failed, code: failed.map_or(0, |_| 2), duration_us: 1_500, outputs }
 }
 
 fn records() -> Vec<Record> {

@@ -7,8 +7,10 @@ use std::path::Path;
 
 use starfarm_protocol::ids::ContentHash;
 use starfarm_protocol::spec::{
-    Algorithm, Axis, Chunk as ListChunk, CommandWork, HexBytes, JobSpec, SearchWork, Space, Stop, Work,
+    Algorithm, Axis, Chunk as ListChunk, CommandWork, HexBytes, Interval, JobSpec, SearchWork, Space, Stop,
+    Work,
 };
+use starfarm_protocol::units::Units;
 
 fn page() -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/protocol.md")).unwrap()
@@ -20,6 +22,10 @@ fn specifications() -> Vec<JobSpec> {
         let env = [("MODE".to_owned(), "fast".to_owned())].into();
         let program = program.iter().map(|word| (*word).to_owned()).collect();
         Work::Command(CommandWork { program, env, timeout_ms, retries, ..CommandWork::default() })
+    };
+    let parallel = |work| match work {
+        Work::Command(command) => Work::Command(CommandWork { parallel: true, ..command }),
+        other => other,
     };
     let targets = vec![hex(&[0; 16]), hex(&[0xff; 16])];
     let axis = |name: &str, values: &[&str]| Axis {
@@ -43,6 +49,13 @@ fn specifications() -> Vec<JobSpec> {
         JobSpec {
             space: Space::Grid { axes: vec![axis("size", &["1", "2"]), axis("mode", &["a", "b", "c"])] },
             work: command(&["sweep", "{size}", "{mode}"], None, 0),
+        },
+        JobSpec {
+            space: Space::Subset {
+                of: Box::new(Space::Grid { axes: vec![axis("1", &["1", "2"]), axis("2", &["a", "b", "c"])] }),
+                units: vec![Interval { lo: Units(3), hi: Units(5) }],
+            },
+            work: parallel(command(&["sh", "-c", "sweep {}"], None, 0)),
         },
     ]
 }

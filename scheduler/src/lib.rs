@@ -8,6 +8,7 @@ mod args;
 mod descriptors;
 mod error;
 mod evidence;
+mod merge;
 mod pages;
 mod plant;
 mod rest;

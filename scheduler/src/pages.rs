@@ -18,6 +18,7 @@ use starfarm_protocol::wire::Files;
 use starfarm_scheduler_core as core;
 
 use crate::answers::{error, no_job, stream, text_or_hex};
+use crate::merge::Merges;
 use crate::store::blobs::{AGAIN, Blobs};
 use crate::store::journal::Listing;
 use crate::store::outputs::{Output, OutputStore, Page};
@@ -226,6 +227,7 @@ fn info(output: &Output, nodes: &Names) -> OutputInfo {
     };
     OutputInfo {
         unit: Units(*unit),
+        units: Units(outcome.units.into()),
         attempt: attempt.0,
         run: output.run,
         node: nodes.get(node).cloned(),
@@ -277,6 +279,17 @@ pub(crate) fn fill_cut(response: &mut Response, outputs: &Mutex<OutputStore>) {
         let mut outputs = outputs.lock().expect("a panic under the lock ends the process");
         // A file that cannot be read says so where its outputs are asked for.
         jobs.iter_mut().for_each(|job| job.outputs_cut = outputs.cut(job.id).unwrap_or(0));
+    }
+}
+
+/// A piece of what came of merging a job's results.
+pub(crate) fn merged(merges: &Merges, id: JobId, file: Option<&str>, offset: u64) -> Response {
+    match merges.read(id, file, offset, FETCH_BYTES) {
+        Ok(Some(bytes)) => Response::Bytes(HexBytes(bytes)),
+        Ok(None) => error(ErrorCode::NotFound, format!("job {} has no such merged result", id.0)),
+        Err(e) => {
+            error(ErrorCode::Conflict, format!("the merged result of job {} cannot be read: {e}", id.0))
+        }
     }
 }
 

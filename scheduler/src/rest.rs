@@ -9,6 +9,7 @@ use starfarm_scheduler_core::{Config, Farm, HitsKept, Restoring};
 
 use crate::answers::error;
 use crate::error::SchedulerError;
+use crate::merge::Merges;
 use crate::pages::{self, Asked, Look, Reading};
 use crate::restart::apply;
 use crate::store::blobs::Blobs;
@@ -21,6 +22,7 @@ pub struct AtRest {
     farm: Farm,
     outputs: Mutex<OutputStore>,
     blobs: Mutex<Blobs>,
+    merges: Merges,
     reading: Reading,
 }
 
@@ -42,12 +44,18 @@ impl AtRest {
         })?;
         let path = dir.join("blobs");
         let cannot_read = |e| SchedulerError::State(format!("cannot read {}: {e}", path.display()));
-        let blobs = Blobs::look(&path).map_err(cannot_read)?;
+        let mut blobs = Blobs::look(&path).map_err(cannot_read)?;
         let farm = restoring.finish(last, now_us);
+        let merges = Merges::new(dir.join("merged"));
+        for (job, spec) in farm.specs_with_outcomes() {
+            let spec = blobs.read(&spec, 0, usize::MAX).ok().flatten();
+            spec.into_iter().for_each(|spec| merges.learn(job, &spec));
+        }
         Ok(Some(Self {
             farm,
             outputs: Mutex::new(outputs),
             blobs: Mutex::new(blobs),
+            merges,
             reading: Reading::default(),
         }))
     }
@@ -60,6 +68,9 @@ impl AtRest {
             Request::Jobs { ids } => {
                 let mut response = pages::jobs(&self.farm, ids, now_us);
                 pages::fill_cut(&mut response, &self.outputs);
+                if let Response::Jobs(jobs) = &mut response {
+                    self.merges.fill(jobs);
+                }
                 response
             }
             Request::Nodes => Response::Nodes(self.farm.nodes(now_us)),
@@ -71,6 +82,9 @@ impl AtRest {
                 let lost = pages::owed(&self.farm, *id)
                     .and_then(|owed| pages::lost(*id, &owed, (&self.outputs, &self.blobs), look));
                 lost.map_or_else(|response| response, |lost| pages::lost_page(&lost, *skip, *take))
+            }
+            Request::Merged { id, file, offset } => {
+                pages::merged(&self.merges, *id, file.as_deref(), *offset)
             }
             Request::Fetch { hash, offset } => pages::fetch(&self.blobs, hash, *offset),
             _ => error(

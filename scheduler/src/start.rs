@@ -20,6 +20,7 @@ use crate::args::Options;
 use crate::descriptors;
 use crate::error::SchedulerError;
 use crate::evidence::OnDisk;
+use crate::merge::Merges;
 use crate::restart::restart;
 use crate::settings;
 use crate::store::blobs::{AGAIN, Blobs};
@@ -35,8 +36,8 @@ use crate::threads::journal::{JournalThread, ToJournal};
 use crate::threads::log::{LogThread, RETRY_PERIOD, ToLog};
 use crate::threads::result::ResultThread;
 use crate::threads::{
-    CHANNEL_BATCHES, House, Input, Shared, checkpoint as checkpoint_thread, command, dispatcher, sender,
-    spawn, status,
+    CHANNEL_BATCHES, House, Input, Shared, checkpoint as checkpoint_thread, command, dispatcher,
+    merge as merge_thread, sender, spawn, status,
 };
 
 /// How often a thread that receives looks whether it is to stop.
@@ -174,6 +175,7 @@ pub fn start(options: Options) -> Result<Handle, SchedulerError> {
     state
         .notes
         .extend(lacking.map_err(|e| SchedulerError::State(format!("the outputs cannot be read: {e}")))?);
+    let merges = merges_of(&state, &restarted.farm, &blobs).map_err(cannot_use)?;
     let low_water = LowWater::new(state.path(), options.low_water_mib);
     shared.no_room.store(!options.no_journal && low_water.lack().is_some(), Ordering::Relaxed);
     let house = Arc::new(House {
@@ -187,10 +189,23 @@ pub fn start(options: Options) -> Result<Handle, SchedulerError> {
         unnamed: Mutex::default(),
         transfers: Mutex::default(),
         low_water,
+        merges,
         options,
     });
     let kept = (restarted.journal, restarted.checkpoint);
     wire(house, restarted.farm, kept, socket, address, listeners, addresses)
+}
+
+/// What is to be merged of the farm's jobs. What a scheduler that was killed had begun is begun anew.
+fn merges_of(state: &StateDir, farm: &Farm, blobs: &Mutex<Blobs>) -> io::Result<Merges> {
+    let merges = Merges::new(state.file("merged"));
+    merges.end_left();
+    let mut blobs = blobs.lock().expect("nobody else has it yet");
+    for (job, spec) in farm.specs_with_outcomes() {
+        let spec = blobs.read(&spec, 0, usize::MAX)?;
+        spec.into_iter().for_each(|spec| merges.learn(job, &spec));
+    }
+    Ok(merges)
 }
 
 /// Says which jobs lost what they are made from. Of those that have ended nobody needs the bytes, so they are not read.
@@ -320,6 +335,8 @@ fn wire(
         spawn("sender", move || sender::run(&batches, starfarm_net::Sender::new(sending))),
     ];
     threads.extend(spawn_keepers(&house, kept, records, to_dispatcher.clone()));
+    let (merging, asked, rung) = (Arc::clone(&house), to_dispatcher.clone(), Arc::clone(&desk.bells));
+    threads.push(spawn("merge", move || merge_thread::run(&merging, &asked, &rung)));
     let (dispatcher, shared, quiet) = (to_dispatcher.clone(), Arc::clone(&house.shared), house.options.quiet);
     threads.push(spawn("status", move || status::run(&events, &dispatcher, &shared, (period, quiet))));
     threads.extend(logged.map(|log| spawn("log", move || log.run())));

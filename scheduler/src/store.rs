@@ -9,6 +9,7 @@ mod keeper;
 mod keeper_main;
 pub(crate) mod outputs;
 mod packed;
+mod sorted;
 pub(crate) mod state;
 #[cfg(test)]
 pub(crate) mod testing;

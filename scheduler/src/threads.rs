@@ -6,6 +6,7 @@ pub(crate) mod command;
 pub(crate) mod dispatcher;
 pub(crate) mod journal;
 pub(crate) mod log;
+pub(crate) mod merge;
 pub(crate) mod result;
 pub(crate) mod sender;
 pub(crate) mod status;
@@ -26,6 +27,7 @@ use tokio::sync::oneshot;
 use self::tasks::TaskLines;
 use crate::args::Options;
 use crate::evidence::OnDisk;
+use crate::merge::Merges;
 use crate::ring::Ring;
 use crate::store::blobs::Blobs;
 use crate::store::disk::LowWater;
@@ -97,6 +99,7 @@ pub(crate) struct House {
     pub(crate) unnamed: Mutex<Unnamed>,
     pub(crate) transfers: Mutex<Transfers>,
     pub(crate) low_water: LowWater,
+    pub(crate) merges: Merges,
     pub(crate) options: Options,
 }
 

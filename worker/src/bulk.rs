@@ -117,9 +117,14 @@ impl Bulk {
                 Err(RecvTimeoutError::Timeout) => {}
             }
             let now_us = us_since(self.start);
-            let trimmed = cancel.is_raised() && now_us - *trimmed_us.get_or_insert(now_us) >= patience_us;
-            if trimmed || cancel.is_forced() {
-                return Err(FetchError::Cancelled);
+            if cancel.is_raised() {
+                let since_us = *trimmed_us.get_or_insert(now_us);
+                // What was computed is delivered while it gets through, however long that takes.
+                let goes_on =
+                    patience_us > 0 && locked(&self.health).is_worth_waiting(since_us, patience_us, now_us);
+                if !goes_on || cancel.is_forced() {
+                    return Err(FetchError::Cancelled);
+                }
             }
             if let Some(why) = locked(&self.health).hopeless(now_us) {
                 // The channel is tried on all the same, or nobody would know when it works again.
@@ -143,7 +148,9 @@ impl Hand {
     fn run(mut self, wishes: &Receiver<Wish>) {
         loop {
             let now_us = us_since(self.start);
-            match self.client.next(now_us, |ticket| ticket.wanted.upgrade().is_some()) {
+            let deed = self.client.next(now_us, |ticket| ticket.wanted.upgrade().is_some());
+            locked(&self.health).moves(self.client.moves_until_us());
+            match deed {
                 Deed::Rest(until_us) => {
                     match wishes.recv_timeout(Duration::from_micros(until_us.saturating_sub(now_us))) {
                         Ok(Wish::Probe) => self.client.probe(),
@@ -226,6 +233,33 @@ fn us_since(start: Instant) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A large output needs more than the five seconds that a trimmed task had for it: its unit ran again elsewhere.
+    #[test]
+    fn an_output_that_gets_through_is_waited_for_after_its_task_was_trimmed() {
+        let (wishes, to_do) = unbounded();
+        let health = Arc::new(Mutex::new(Health::default()));
+        let bulk = Bulk { wishes, health, start: Instant::now() };
+        let cancel = CancelFlag::new().unwrap();
+        cancel.raise(starfarm_protocol::wire::Cancel::Graceful);
+        let theirs = bulk.clone();
+        let slow = std::thread::spawn(move || {
+            let Ok(Wish::Order(_, ticket)) = to_do.recv() else { panic!("an output is to be stored") };
+            // As the thread with the socket tells while parts of it get through.
+            for _ in 0..70 {
+                locked(&theirs.health).moves(us_since(theirs.start) + PATIENCE_US);
+                std::thread::sleep(Duration::from_millis(100));
+            }
+            let _ = ticket.reply.send(Ok(Vec::new()));
+        });
+        assert_eq!(bulk.put(ContentHash([1; 32]), Box::new(vec![1; 1_000]), &cancel), Ok(()));
+        slow.join().unwrap();
+        // Where nothing gets through it is given up in the end.
+        locked(&bulk.health).moves(0);
+        let (wishes, _kept) = unbounded();
+        let bulk = Bulk { wishes, ..bulk };
+        assert_eq!(bulk.put(ContentHash([1; 32]), Box::new(vec![1; 1]), &cancel), Err(FetchError::Cancelled));
+    }
 
     /// A firewall that shuts in the middle of a job: the unit waited for ever, at a node that was busy to all appearance.
     #[test]

@@ -12,6 +12,7 @@ mod family;
 mod phase;
 mod pipes;
 mod process;
+mod progress;
 mod sigmask;
 mod strays;
 #[cfg(test)]
@@ -23,5 +24,6 @@ pub use capture::Captured;
 pub use command::{CommandLine, Lack};
 pub use family::{Relative, UNIT_VARIABLE, spawn};
 pub use process::{End, Patience, UnitRun, run, run_noting};
+pub use progress::{Progress, Told};
 pub use strays::{become_subreaper, reap_strays};
 pub use warden::{Warden, keep_watch};

@@ -4,7 +4,7 @@
 //!
 //! | file | holds |
 //! | --- | --- |
-//! | `options`, `state`, `board` | what a person says; what outlives the process |
+//! | `options`, `values`, `state`, `board` | what a person says; what outlives the process |
 //! | `facts` | what this machine is |
 //! | `node`, `event` | the main thread: waits for events, tells the core, does its deeds |
 //! | `sockets`, `sessions` | datagrams; keys |
@@ -35,10 +35,12 @@ mod stop;
 mod store;
 #[cfg(test)]
 mod testing;
+mod values;
 mod verbose;
 
 pub use error::WorkerError;
 pub use options::Options;
+pub use values::Until;
 
 /// Runs a worker until it has drained, is refused or is stopped. Messages go to stderr. It takes over
 /// SIGINT and SIGTERM, and all orphans below this process, so that a process can do this once.

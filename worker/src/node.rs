@@ -70,6 +70,8 @@ pub(crate) struct Node {
     /// Why the scheduler wants us later, as it was said.
     put_off: String,
     mention_wait: Duration,
+    /// A person or the parent wants the end: the next such word wants it now.
+    told_to_stop: bool,
     /// Set when the parent has gone.
     kill_at: Option<Instant>,
     /// Set by the second signal.
@@ -83,6 +85,7 @@ pub(crate) struct Node {
 impl Node {
     /// Reads what is on disk, opens a socket, starts the threads.
     pub(crate) fn start(options: &Options) -> Result<Self, WorkerError> {
+        let limits = options.limits()?;
         let join = read_join_file(&options.join)?;
         let addresses = Addresses::new(&options.join, &join);
         let name = options.node_name()?;
@@ -106,17 +109,13 @@ impl Node {
             farm,
             known,
             facts: Some(facts::read(Path::new("/"), cores())),
+            limits,
         };
         let mut core = Worker::new(config, 0);
         restore(&mut core, &state);
-        if let Err(error) = exec::become_subreaper() {
-            say(&format!("programs that leave their process group will not be ended: {error}"));
-        }
-        let warden = Warden::post().map_err(|error| {
-            say(&format!("programs will outlive this worker if it is killed: {error}"));
-        });
+        let warden = post_warden();
         let bulk = Bulk::start(Arc::clone(&who)).map_err(|e| no("thread", &e))?;
-        let started = start_slots(slots, &board, &bulk, &state, &to_inbox).map_err(|e| no("thread", &e))?;
+        let started = start_slots(options, &board, &bulk, &state, &to_inbox).map_err(|e| no("thread", &e))?;
         stop::on_signals(to_inbox.clone())?;
         if options.parent_pipe {
             stop::on_parents_end(to_inbox.clone())?;
@@ -144,10 +143,11 @@ impl Node {
             mention_at: Some(start + SILENCE),
             put_off: String::new(),
             mention_wait: SILENCE,
+            told_to_stop: false,
             kill_at: None,
             stop_by: None,
             drained: false,
-            _warden: warden.ok(),
+            _warden: warden,
             deeds: Vec::new(),
             opened: vec![0; starfarm_net::BUFFER_BYTES],
         })
@@ -161,6 +161,10 @@ impl Node {
         }
         if end.is_err() {
             self.wind_down();
+        } else {
+            // At a deadline it goes although programs run: no unit is to blame for that, and the warden ends them.
+            let left: Vec<u16> = self.board.running().map(|(slot, ..)| slot).collect();
+            left.into_iter().for_each(|slot| self.board.end(slot));
         }
         let written = self.state.write_spool(&self.core.unacknowledged());
         end.and(written)
@@ -220,6 +224,7 @@ impl Node {
             }
             Event::Stop => self.on_stop(),
             Event::ParentGone => {
+                self.told_to_stop = true;
                 self.tell(Worker::drain);
                 self.kill_at = Some(Instant::now() + ORPHAN);
             }
@@ -240,7 +245,7 @@ impl Node {
     }
 
     fn on_stop(&mut self) {
-        if !self.core.is_draining() {
+        if !std::mem::replace(&mut self.told_to_stop, true) {
             say("draining: running units end, then their results are delivered (once more to stop at once)");
             self.tell(Worker::drain);
         } else {
@@ -446,6 +451,15 @@ fn say(words: &str) {
 
 fn no(what: &str, error: &io::Error) -> WorkerError {
     WorkerError::System(format!("the system gives no {what}: {error}"))
+}
+
+/// Who ends this worker's programs if it is killed.
+fn post_warden() -> Option<Warden> {
+    if let Err(error) = exec::become_subreaper() {
+        say(&format!("programs that leave their process group will not be ended: {error}"));
+    }
+    let warden = Warden::post();
+    warden.map_err(|error| say(&format!("programs will outlive this worker if it is killed: {error}"))).ok()
 }
 
 /// Takes over what an earlier incarnation could not deliver.

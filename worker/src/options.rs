@@ -1,12 +1,15 @@
 //! What a person can say to a worker, and the defaults.
 
 use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
 
 use clap::Args;
 use starfarm_protocol::limits::{NAME_BYTES_MAX, SLOTS_MAX};
 use starfarm_protocol::seal::is_valid_name;
+use starfarm_worker_core::Limits;
 
 use crate::WorkerError;
+use crate::values::{self, Until};
 
 /// Flags of `starfarm worker` and `starfarm-worker`.
 #[derive(Args, Clone, Debug)]
@@ -24,6 +27,20 @@ pub struct Options {
     /// directory]
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
+    /// Be gone by then, as a batch system wants it: 90m, 2h30m, seconds or 1:30:00 from now, or @SECONDS since 1970.
+    /// The worker takes nothing that would not be over before, gives back the rest, and ends with 0
+    #[arg(long, value_name = "TIME", value_parser = values::until)]
+    pub deadline: Option<Until>,
+    /// End, with 0, after so long with nothing to run: 10m, 1h30m, seconds or 1:30:00
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
+    pub idle_exit: Option<Duration>,
+    /// Inputs of jobs that are kept in the state directory, such as 20G [default: half of what is free at the start]
+    #[arg(long, value_name = "BYTES", value_parser = values::bytes)]
+    pub store: Option<u64>,
+    /// Keep the scratch directories of the last N units that failed, 10 if N is left out, in `failed` in the state
+    /// directory
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "10", value_parser = clap::value_parser!(u16).range(1..))]
+    pub keep_failed: Option<u16>,
     /// Say once a period what this machine is, what waits and runs, how busy each slot was, for how long none was
     #[arg(long)]
     pub verbose: bool,
@@ -44,6 +61,17 @@ pub struct Options {
 impl Options {
     pub(crate) fn slots(&self) -> u16 {
         self.slots.unwrap_or_else(|| u16::try_from(cores()).unwrap_or(SLOTS_MAX).min(SLOTS_MAX))
+    }
+
+    /// When the worker leaves by itself, in microseconds from now on.
+    pub(crate) fn limits(&self) -> Result<Limits, WorkerError> {
+        let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        let left = |until: Until| {
+            let passed = || WorkerError::Usage("--deadline: that moment has passed".to_owned());
+            until.left(SystemTime::now()).map(us).ok_or_else(passed)
+        };
+        let deadline_us = self.deadline.map(left).transpose()?;
+        Ok(Limits { deadline_us, idle_exit_us: self.idle_exit.map(us) })
     }
 
     pub(crate) fn node_name(&self) -> Result<String, WorkerError> {

@@ -3,9 +3,12 @@
 
 mod command;
 mod executor;
+mod failed;
 mod files;
 mod nothing;
+mod record;
 mod search;
+mod together;
 
 use std::sync::{Arc, Mutex, TryLockError};
 use std::time::Duration;
@@ -21,6 +24,7 @@ use crate::report::Report;
 use command::Command;
 pub(crate) use executor::Context;
 use executor::Executor;
+pub(crate) use failed::Failed;
 use nothing::Nothing;
 use search::Search;
 

@@ -9,13 +9,14 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use starfarm_protocol::wire::Cancel;
 use starfarm_worker_core::Task;
 
+use crate::Options;
 use crate::board::Board;
 use crate::bulk::Bulk;
 use crate::contents::Contents;
 use crate::event::Event;
 use crate::exec::CancelFlag;
 use crate::report::Report;
-use crate::run::{Context, Programs};
+use crate::run::{Context, Failed, Programs};
 use crate::state::State;
 use crate::store::Store;
 
@@ -45,9 +46,9 @@ impl Slot {
     }
 }
 
-/// Starts the threads of so many slots. Each ends when its handle is gone.
+/// Starts the threads of all slots. Each ends when its handle is gone.
 pub(crate) fn start_slots(
-    count: u16,
+    options: &Options,
     board: &Arc<Board>,
     bulk: &Bulk,
     state: &State,
@@ -60,22 +61,25 @@ pub(crate) fn start_slots(
     let contents = Arc::new(Contents::new(bulk.clone()));
     let inputs = state.path("inputs");
     starfarm_net::private_folder(&inputs)?;
-    let store = Arc::new(Store::open(&inputs, inputs_bytes_max(&inputs)?)?);
+    let store = Arc::new(Store::open(&inputs, options.store.map_or_else(|| half_of_free(&inputs), Ok)?)?);
+    let keep = |most| Failed::open(&state.path("failed"), most).map(Arc::new);
+    let failed = options.keep_failed.map(usize::from).map(keep).transpose()?;
     let programs = Arc::new(Programs::default());
     let start = |slot| {
         let (board, contents, store) = (Arc::clone(board), Arc::clone(&contents), Arc::clone(&store));
-        let context = Context { slot, board, contents, store, scratch: scratch.clone() };
+        let context =
+            Context { slot, board, contents, store, scratch: scratch.clone(), failed: failed.clone() };
         let (programs, report) = (Arc::clone(&programs), Report::new(slot, inbox.clone()));
         let (bundles, to_do) = bounded(1);
         let thread = std::thread::Builder::new().name(format!("slot {slot}"));
         thread.spawn(move || work(&programs, &context, report, &to_do))?;
         Ok(Slot { bundles, cancel: CancelFlag::new()? })
     };
-    (0..count).map(start).collect()
+    (0..options.slots()).map(start).collect()
 }
 
-/// Bytes of inputs that are kept: half of what is free at the start.
-fn inputs_bytes_max(dir: &Path) -> io::Result<u64> {
+/// Bytes of inputs that are kept where nobody says how many: half of what is free at the start.
+fn half_of_free(dir: &Path) -> io::Result<u64> {
     let disk = rustix::fs::statvfs(dir)?;
     Ok(disk.f_bavail.saturating_mul(disk.f_frsize) / 2)
 }

@@ -9,8 +9,9 @@ use std::path::Path;
 use fake::Fake;
 use starfarm_protocol::ids::ContentHash;
 use starfarm_protocol::spec::{
-    Algorithm, Chunk, CommandWork, HexBytes, JobSpec, OutputLimit, SearchWork, Space, Stop, Work,
+    Algorithm, Chunk, CommandWork, HexBytes, Interval, JobSpec, OutputLimit, SearchWork, Space, Stop, Work,
 };
+use starfarm_protocol::units::Units;
 use starfarm_protocol::wire::{Cancel, CommandUnit, FailReason, HitEntry, Outcome, Stream};
 
 fn range(units: i64) -> Space {
@@ -62,6 +63,32 @@ fn tasks_without_work_all_come_back_once() {
     seen.sort_unstable();
     assert!(seen.iter().enumerate().all(|(i, lo)| *lo == i as u128));
     assert_eq!(fake.lock().gets, 1, "the specification travels once");
+}
+
+#[test]
+fn a_part_of_a_job_runs_by_the_rules_of_gnu_parallel_with_its_old_numbers_and_reads_its_own_files() {
+    let fake = Fake::start();
+    let dir = std::env::temp_dir().join(format!("starfarm-stdin-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    for unit in [3, 4] {
+        std::fs::write(dir.join(format!("{unit}.in")), format!("input {unit}\n")).unwrap();
+    }
+    let of = |lo, hi| Interval { lo: Units(lo), hi: Units(hi) };
+    let words = ["sh", "-c", "cat; echo {} {#} {index} $STARFARM_UNIT_INDEX"].map(str::to_owned);
+    let stdin = Some(dir.join("{.}.in").to_str().unwrap().to_owned());
+    let work = CommandWork { program: words.to_vec(), parallel: true, stdin, ..CommandWork::default() };
+    let space = Space::Subset { of: Box::new(range(9)), units: vec![of(3, 5), of(8, 9)] };
+    let spec = fake.spec(&JobSpec { space, work: Work::Command(work) });
+    let _worker = fake.worker("a", &["--slots", "1"]);
+    fake.offer(1, spec, 0, 3);
+    fake.until("3 units", |shared| shared.results.iter().map(|result| result.units).sum::<u64>() >= 3);
+    std::fs::remove_dir_all(dir).unwrap();
+    let units = units(&fake, 1);
+    assert_eq!(text(&units[0].outputs.stdout), "input 3\n3 4 {index} 3\n");
+    assert_eq!(text(&units[1].outputs.stdout), "input 4\n4 5 {index} 4\n");
+    assert_eq!(units[2].failed, Some(FailReason::Exit), "its input is not there");
+    let said = text(&units[2].outputs.stderr);
+    assert!(said.starts_with("the standard input `") && said.contains("8.in` cannot be read"), "{said}");
 }
 
 #[test]

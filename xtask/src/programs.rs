@@ -36,6 +36,16 @@ const PROGRAMS: &[Program] = &[
     Program { package: "man-db", name: "man", used_by: "tests that look at the manual" },
     Program { package: "nodejs", name: "node", used_by: "the page of a report, and tests of it," },
     Program { package: "npm", name: "npm", used_by: "the page of a report, and tests of it," },
+    Program { package: "povray", name: "povray", used_by: "the test that renders an animation" },
+    Program { package: "imagemagick", name: "convert", used_by: "the test that converts a folder of images" },
+    Program { package: "ncbi-blast+", name: "blastn", used_by: "the test that splits a query" },
+    Program { package: "clinfo", name: "clinfo", used_by: "hashcat's library of OpenCL, and its test," },
+    Program {
+        package: "pocl-opencl-icd",
+        name: "/etc/OpenCL/vendors/pocl.icd",
+        used_by: "hashcat's device, and its test,",
+    },
+    Program { package: "hashcat", name: "hashcat", used_by: "the test of a program that takes intervals" },
     Program { package: "chromium", name: "chromium", used_by: "tests that look at a report" },
 ];
 

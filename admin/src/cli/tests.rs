@@ -28,10 +28,10 @@ fn the_names_of_the_contract() {
     names(&Cli::command(), "starfarm", &mut lines);
     expect![[r#"
         starfarm --farm --output --no-progress --color
-        starfarm run JOB.toml --slots --state --fresh --dir
+        starfarm run JOB.toml PROGRAM --range --lines --grid --name --per --timeout-seconds --hang-seconds --retries --output-limit --max-failures --speculative --target-seconds --units-per-task --cwd --env --stdin --inputs --outputs --files-limit --parallel --keep-order --joblog --resume-failed --halt --results --resume --slots --state --fresh --dir
         starfarm scheduler --state --listen --advertise --salvage --take-over --allow-network-file-system --low-water-mib --checkpoint-seconds --log --no-log --log-segment-mib --log-segment-seconds --log-keep-mib --config --speed-step --heartbeat-seconds --suspect-seconds --lost-seconds --idle-seconds --reconnect-seconds --retry-targets --period-seconds
-        starfarm worker --join --slots --name --state --verbose
-        starfarm submit JOB.toml PROGRAM --range --lines --grid --name --timeout-seconds --hang-seconds --retries --output-limit --max-failures --speculative --target-seconds --units-per-task --cwd --env --front --now --resume --wait --wait-paused --timeout --dir --dry-run
+        starfarm worker --join --slots --name --state --deadline --idle-exit --store --keep-failed --verbose
+        starfarm submit JOB.toml PROGRAM --range --lines --grid --name --per --timeout-seconds --hang-seconds --retries --output-limit --max-failures --speculative --target-seconds --units-per-task --cwd --env --stdin --inputs --outputs --files-limit --parallel --keep-order --joblog --resume-failed --halt --results --front --now --resume --wait --wait-paused --timeout --dir --dry-run
         starfarm jobs --state
         starfarm job
         starfarm job show ID
@@ -43,6 +43,7 @@ fn the_names_of_the_contract() {
         starfarm job front ID
         starfarm job switch ID
         starfarm job delete ID --cancel
+        starfarm job merge ID
         starfarm job retry --failed --missing-outputs ID
         starfarm nodes
         starfarm node
@@ -55,7 +56,7 @@ fn the_names_of_the_contract() {
         starfarm key list
         starfarm key add --role --out
         starfarm key revoke KEY
-        starfarm results ID --all --arrival --dir
+        starfarm results ID --all --arrival --merged --dir
         starfarm status
         starfarm events --follow --tasks --after
         starfarm top --interval --read-only
@@ -80,9 +81,13 @@ fn clap_finds_no_slip_in_the_definitions() {
     Cli::command().debug_assert();
 }
 
+fn read(line: &str) -> Result<Cli, clap::Error> {
+    Cli::read(line.split_whitespace().map(OsString::from))
+}
+
 #[track_caller]
 fn parsed(line: &str) -> Cli {
-    Cli::try_parse_from(line.split(' ')).unwrap_or_else(|error| panic!("{error}"))
+    read(line).unwrap_or_else(|error| panic!("{error}"))
 }
 
 #[test]
@@ -113,8 +118,52 @@ fn words_behind_two_dashes_are_the_programs() {
     let Command::Submit(submit) = parsed("starfarm submit --range 0..3 -- echo --wait {}").command else {
         panic!("a submission");
     };
-    assert_eq!(submit.program, ["echo", "--wait", "{}"]);
+    assert_eq!(submit.source.program, ["echo", "--wait", "{}"]);
     assert!(!submit.wait);
+}
+
+#[test]
+fn behind_parallel_and_its_flags_all_words_are_the_line() {
+    let line = |text: &str| {
+        let (Command::Submit(_) | Command::Run(_)) = parsed(text).command else { panic!("{text}") };
+        match parsed(text).command {
+            Command::Submit(submit) => submit.source,
+            Command::Run(run) => run.source,
+            _ => panic!("{text}"),
+        }
+    };
+    for (text, words) in [
+        ("starfarm run --parallel -k convert -resize 50% {} {.}.png ::: a b", 8),
+        ("starfarm run -j3 --parallel grep -- {} ::: --wait -x", 6),
+        ("starfarm --farm d submit --wait --parallel -- grep -- {} :::: -", 5),
+        ("starfarm submit --retries 2 --parallel ::: a", 2),
+        ("starfarm submit --parallel -k", 0),
+    ] {
+        let source = line(text);
+        let expected: Vec<_> = text.split(' ').skip(text.split(' ').count() - words).collect();
+        assert!(source.parallel.parallel && source.job.is_none(), "{text}");
+        assert_eq!(source.program, expected, "{text}");
+    }
+    let source = line("starfarm submit --range 0..3 -- echo --parallel");
+    assert!(!source.parallel.parallel && source.program == ["echo", "--parallel"]);
+}
+
+#[test]
+fn each_key_of_a_program_has_a_flag() {
+    let help = crate::jobfile::help();
+    let (programs, _) = help.split_once("[task] executor = \"search\"").unwrap();
+    let keys = programs.lines().filter_map(|line| line.strip_prefix("    ")?.split_once(" = "));
+    let keys: Vec<_> = keys.map(|(key, _)| key).filter(|key| *key != "program").collect();
+    assert!(keys.contains(&"stdin") && keys.len() >= 10, "{keys:?}");
+    for name in ["run", "submit"] {
+        let whole = Cli::command();
+        let command = whole.find_subcommand(name).unwrap();
+        for key in &keys {
+            let flag = key.replace('_', "-");
+            let is_flag = |argument: &clap::Arg| argument.get_long() == Some(&flag);
+            assert!(command.get_arguments().any(is_flag), "{name} --{flag}");
+        }
+    }
 }
 
 #[test]
@@ -140,8 +189,15 @@ fn what_makes_no_sense_is_a_usage_error() {
         "starfarm plan --slots 2 --speed 3",
         "starfarm bench dispatch --tasks 0 --nodes 1",
         "starfarm key add --role boss",
+        "starfarm run",
+        "starfarm run job.toml --parallel",
+        "starfarm run -k job.toml",
+        "starfarm run --parallel --range 0..3 echo {}",
+        "starfarm run --parallel --colsep , echo {}",
+        "starfarm run --parallel --resume-failed echo {}",
+        "starfarm run --parallel --halt 2 echo {}",
     ] {
-        let error = Cli::try_parse_from(line.split(' ')).expect_err(line);
+        let error = read(line).expect_err(line);
         assert_eq!(error.exit_code(), 2, "{line}");
     }
 }
@@ -156,7 +212,7 @@ fn options_out_of_range() {
         ("--units-per-task 0", "units_per_task is 1 or more"),
     ] {
         let line = format!("starfarm submit {option} -- true");
-        let error = Cli::try_parse_from(line.split(' ')).expect_err(&line);
+        let error = read(&line).expect_err(&line);
         assert_eq!(error.exit_code(), 2, "{line}");
         assert!(error.to_string().contains(words), "{error}");
     }
@@ -176,7 +232,7 @@ fn examples_are_command_lines_that_are_understood() {
     assert!(lines.len() > 10, "{lines:?}");
     for line in lines {
         let command = line.split(['#', '>']).next().unwrap_or_default();
-        let parsed = Cli::try_parse_from(command.split_whitespace());
+        let parsed = read(command);
         assert!(parsed.is_ok(), "`{line}`: {}", parsed.unwrap_err());
     }
 }

@@ -4,7 +4,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap_complete::Shell;
 use starfarm_logs::export::Format;
 use starfarm_protocol::ids::JobId;
-use starfarm_protocol::job::{JOB_NAME, JobState, Sizing, is_job_name};
+use starfarm_protocol::job::{JOB_NAME, JobState, Per, Sizing, is_job_name};
 use starfarm_protocol::seal::Role;
 
 pub(super) const SLOTS_MAX: i64 = starfarm_protocol::limits::SLOTS_MAX as i64;
@@ -17,6 +17,11 @@ pub(super) fn positive(text: &str) -> Result<f64, String> {
         Ok(number) if number.is_finite() && number > 0.0 => Ok(number),
         _ => Err("write a number above 0, such as 2.5 or 3e8".to_owned()),
     }
+}
+
+/// What one run computes.
+pub(super) fn per(text: &str) -> Result<Per, &'static str> {
+    Per::from_word(text).ok_or("write unit, a run for each, or task, one for all units of a task")
 }
 
 pub(super) fn positive_seconds(text: &str) -> Result<f64, String> {

@@ -1,13 +1,16 @@
 //! `starfarm jobs` and `starfarm job`.
 
 use starfarm_events::counted;
-use starfarm_protocol::admin::{ConflictInfo, DoubtfulInfo, JobCommand, JobInfo, NodeInfo, Subject};
+use starfarm_protocol::admin::{
+    ConflictInfo, DoubtfulInfo, JobCommand, JobInfo, MergeInfo, MergeState, NodeInfo, Subject,
+};
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::job::JobState;
 use starfarm_protocol::reason::Distrust;
 use starfarm_protocol::units::Units;
 
-use super::{Context, explain, wait};
+use super::wait::{self, Waiting};
+use super::{Context, explain};
 use crate::cli::Job;
 use crate::failure::{Exit, Failure};
 use crate::human;
@@ -48,7 +51,8 @@ pub(crate) fn run(context: &mut Context, command: &Job) -> Result<Exit, Failure>
         Job::Explain(job) => explain::run(context, Subject::Job(job.id))?,
         Job::Wait { job, timeout, wait_paused } => {
             let mut client = context.connect()?;
-            let job = wait::for_person(&mut client, job.id, context.progress, *timeout, *wait_paused)?;
+            let waiting = Waiting { paused: *wait_paused, ..Waiting::of_person(context.progress, *timeout) };
+            let job = wait::until_end(&mut client, job.id, waiting, |_, _| Ok(()))?;
             context.printer.list(std::slice::from_ref(&job))?;
             return Ok(wait::exit_of(&job));
         }
@@ -65,6 +69,12 @@ pub(crate) fn run(context: &mut Context, command: &Job) -> Result<Exit, Failure>
                 }
             }
             steer(context, job.id, JobCommand::Delete)?;
+        }
+        Job::Merge(job) => {
+            let mut client = context.connect()?.telling();
+            client.merge(job.id)?;
+            let job = client.job(job.id)?;
+            context.printer.list(&[job])?;
         }
         Job::Retry { missing_outputs: true, job, .. } => rerun(context, job.id)?,
         Job::Retry { job, .. } => steer(context, job.id, JobCommand::Retry)?,
@@ -204,6 +214,9 @@ pub(super) fn figures(job: &JobInfo) -> Vec<(&'static str, Cell)> {
         ("  resent", Cell::new(human::count(job.totals.resent as f64))),
         ("certificate", Cell::new(certificate(job))),
     ];
+    if let Some(merge) = &job.merge {
+        figures.push(("merge", Cell::new(merged(merge))));
+    }
     if let Some(trust) = &job.trust {
         let (checked, total) = (trust.units_checked, job.units_total);
         let share = human::share(checked, total);
@@ -215,6 +228,16 @@ pub(super) fn figures(job: &JobInfo) -> Vec<(&'static str, Cell)> {
         figures.push(("planted answers", Cell::new(format!("{found} of {} found", trust.planted))));
     }
     figures
+}
+
+/// How the merge of its results stands, in words.
+fn merged(merge: &MergeInfo) -> String {
+    let bytes: u64 = merge.output.iter().chain(&merge.files).map(|file| file.bytes).sum();
+    match merge.state {
+        MergeState::Failed => format!("failed: {}", human::printable(&merge.why)),
+        MergeState::Done => format!("done, {} bytes", human::count(bytes as f64)),
+        state => state.word().to_owned(),
+    }
 }
 
 /// What the job's certificate says, in words.
@@ -274,6 +297,7 @@ pub(crate) mod testing {
             outputs_cut: 0,
             failures: Vec::new(),
             conflicts: Vec::new(),
+            merge: None,
             trust: None,
         }
     }

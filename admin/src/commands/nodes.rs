@@ -25,7 +25,7 @@ impl Record for NodeInfo {
     const MANY: &'static str = "nodes";
     const COLUMNS: &'static [Column<Self>] = &[
         name("name", |node| Cell::new(&node.name)),
-        left("state", state),
+        left("state", state_and_time),
         right("slots", |node| Cell::new(node.slots.to_string())),
         right("load", |node| Cell::new(load(node))),
         right("speed", |node| Cell::new(human::count(node.power))),
@@ -60,6 +60,15 @@ pub(super) fn state(node: &NodeInfo) -> Cell {
             Cell { text: format!("{}, drained", state.text), ..state }
         }
         _ => state,
+    }
+}
+
+/// The state, and how long it stays where it leaves by itself.
+fn state_and_time(node: &NodeInfo) -> Cell {
+    let state = state(node);
+    match node.time_left_seconds.filter(|_| node.state != NodeState::Lost) {
+        Some(left) => Cell { text: format!("{}, {} left", state.text, human::seconds(left)), ..state },
+        None => state,
     }
 }
 
@@ -150,6 +159,9 @@ pub(super) fn figures(node: &NodeInfo) -> Vec<(&'static str, Cell)> {
     let mut rows = vec![("name", Cell::new(&node.name)), ("state", state(node))];
     if !node.why.is_empty() {
         rows.push(("quarantined for", Cell::new(&node.why)));
+    }
+    if let Some(left) = node.time_left_seconds.filter(|_| node.state != NodeState::Lost) {
+        rows.push(("time left", Cell::new(human::seconds(left))));
     }
     rows.extend([
         ("last heard", Cell::new(node.silent_seconds.map_or_else(unheard, ago))),
@@ -284,6 +296,11 @@ mod tests {
             key                -
         "#]]
         .assert_eq(&facts(&figures(&nodes[1]), Style::PLAIN));
+        let leaves = [NodeInfo { time_left_seconds: Some(5_400.0), ..node("a") }];
+        assert!(
+            printed(Format::Table, |printer| printer.list(&leaves)).contains("a     up, 1 h 30 min left  ")
+        );
+        assert!(facts(&figures(&leaves[0]), Style::PLAIN).contains("\ntime left          1 h 30 min\n"));
         let sick = NodeInfo {
             why: "failed 9 of 10 units".into(),
             idle_us: 200_000_000,

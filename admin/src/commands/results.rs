@@ -2,9 +2,12 @@
 //! outputs that are few enough to be put in order first, so that memory does not grow with the job.
 
 mod files;
+mod follow;
+pub(crate) mod merged;
 mod pages;
 mod show;
 mod source;
+mod tree;
 
 use starfarm_protocol::admin::{LostOutputs, Request, Response};
 use starfarm_protocol::ids::JobId;
@@ -16,6 +19,7 @@ use crate::failure::{Exit, Failure};
 use crate::human;
 use crate::output::{Printer, say};
 pub(crate) use files::Folder;
+pub(crate) use follow::{Follower, Sinks};
 use pages::{Pages, Seen};
 
 /// Intervals of lost outputs that a message names.
@@ -24,6 +28,11 @@ const NAMED_MAX: usize = 8;
 pub(crate) fn run(context: &mut Context, results: &Results) -> Result<(), Failure> {
     let folder = results.dir.as_deref().map(Folder::open).transpose()?;
     let mut client = context.connect_or_look()?;
+    if results.merged {
+        let job = client.job(results.job.id)?;
+        merged::print(&mut client, &job, folder, &mut context.printer)?;
+        return context.printer.flush();
+    }
     print(&mut client, results.job.id, results.wanted, folder, &mut context.printer)
 }
 

@@ -11,18 +11,19 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use starfarm_protocol::admin::JobInfo;
+use starfarm_protocol::admin::{JobInfo, MergeState};
 use starfarm_protocol::ids::JobId;
 use starfarm_scheduler::{Handle, Options};
 
-use super::results::Folder;
-use super::{Context, results, submit, wait};
+use super::halt::Halting;
+use super::results::{Folder, Follower, Sinks};
+use super::{Context, joblog, results, submit, wait};
 use crate::cli::{Run, Wanted};
 use crate::client::Client;
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Signals;
-use crate::jobfile::{self, JobFile};
-use crate::output::say;
+use crate::jobfile::JobFile;
+use crate::output::{Format, say};
 use crate::progress::settled;
 use crate::{config, human};
 use again::Memo;
@@ -33,36 +34,34 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// Runs the job, or goes on with an earlier run of it, prints its results, and ends what it started.
 pub(crate) fn run(context: &mut Context, run: &Run) -> Result<Exit, Failure> {
-    let job = jobfile::read(&run.job)?;
+    let flags = &run.source.parallel;
+    let mut job = submit::job_of(&run.source)?;
     job.notes().iter().for_each(|note| say(&format!("note: {note}")));
-    if let Some(trouble) = &job.not_here {
-        // The only node of this farm is this machine.
-        return Err(Failure::usage(format!(
-            "{trouble}: this machine is the only node of a run; install it, or correct the path"
-        )));
-    }
-    if !job.trust.is_off() {
-        return Err(Failure::usage(
-            "a run computes everything on this machine: remove [trust] from the job file, or submit it to a farm",
-        ));
+    check(&job)?;
+    if !joblog::resume(&mut job, flags, run.resume)? {
+        return Ok(Exit::Ok);
     }
     let folder = run.dir.as_deref().map(Folder::open).transpose()?;
+    // A line of GNU parallel prints what its units print, and nothing else.
+    let is_bare = flags.parallel && matches!(context.printer.format, Format::Table | Format::Quiet);
+    let prints = is_bare && flags.results.is_none();
+    let sinks = Sinks::open(flags, run.resume || flags.resume_failed, prints)?;
     let state = state_folder(run, &job)?;
     let signals = Signals::count()?;
-    let memo = Memo::new(&run.job, submit::hash(&job));
-    let left = if run.state.is_none() { memo.left_behind(&state) } else { Vec::new() };
-    for folder in left {
-        say(&format!(
-            "{} or its inputs have changed since an earlier run, which has not ended: this is another job; \
-             what that one has done stays in {}",
-            run.job.display(),
-            folder.display()
-        ));
+    let memo = Memo::new(run.source.job.as_deref(), submit::hash(&job));
+    if run.state.is_none() {
+        memo.tell_of_left_behind(&state);
     }
     let mut farm = Farm::start(&state, run.slots)?;
     memo.write(&state, false)?;
     let id = again::job_to_run(&mut farm.client, &job, run.fresh)?;
-    let ended = farm.until_end(id, &signals, context.progress);
+    let mut follower = Follower::new(id, &job, sinks)?;
+    let mut halting = Halting::new(flags.halt);
+    let printer = &mut context.printer;
+    let ended = farm.until_end(id, &signals, context.progress && !prints, |client, job| {
+        follower.look(client, printer)?;
+        halting.look(client, job)
+    });
     if ended.as_ref().is_err_and(|failure| failure.exit == Exit::Interrupted) {
         say("stopping when the running units are done; Ctrl-C again stops at once");
         farm.worker.drain(&signals);
@@ -72,17 +71,52 @@ pub(crate) fn run(context: &mut Context, run: &Run) -> Result<Exit, Failure> {
         memo.write(&state, true)?;
     }
     if ended.as_ref().map_or_else(|failure| failure.exit == Exit::Interrupted, |_| true) {
-        results::print(&mut farm.client, id, Wanted::default(), folder, &mut context.printer)?;
-        context.printer.flush()?;
+        follower.finish(&mut farm.client, printer)?;
+        if is_bare || flags.results.is_some() {
+            folder.map(|folder| results::save(&mut farm.client, id, folder)).transpose()?;
+        } else {
+            let job = farm.client.job(id)?;
+            let is_text = matches!(printer.format, Format::Table | Format::Quiet);
+            match job.merge.as_ref().filter(|_| is_text) {
+                Some(merge) if merge.state == MergeState::Done => {
+                    results::merged::print(&mut farm.client, &job, folder, printer)?;
+                }
+                _ => results::print(&mut farm.client, id, Wanted::default(), folder, printer)?,
+            }
+        }
+        printer.flush()?;
         let job = farm.client.job(id)?;
-        say(&summary(&job));
-        say(&format!("`starfarm --farm {} results {}` prints its results again", human::shell(&state), id.0));
-        if wait::exit_of(&job) == Exit::Paused {
-            say("run it again to go on, or with --fresh to start anew");
+        if !is_bare || halting.exit_of(&job) != Exit::Ok {
+            tell_end(&job, &state);
         }
     }
     farm.end();
-    ended.map(|job| wait::exit_of(&job))
+    ended.map(|job| halting.exit_of(&job))
+}
+
+/// What this machine can run as a farm.
+fn check(job: &JobFile) -> Result<(), Failure> {
+    if let Some(trouble) = &job.not_here {
+        // The only node of this farm is this machine.
+        return Err(Failure::usage(format!(
+            "{trouble}: this machine is the only node of a run; install it, or correct the path"
+        )));
+    }
+    match job.trust.is_off() {
+        true => Ok(()),
+        false => Err(Failure::usage(
+            "a run computes everything on this machine: remove [trust] from the job file, or submit it to a farm",
+        )),
+    }
+}
+
+/// How the job stands, and what may be done next.
+fn tell_end(job: &JobInfo, state: &Path) {
+    say(&summary(job));
+    say(&format!("`starfarm --farm {} results {}` prints its results again", human::shell(state), job.id.0));
+    if wait::exit_of(job) == Exit::Paused {
+        say("run it again to go on, or with --fresh to start anew");
+    }
 }
 
 /// The same job comes back to the same folder.
@@ -125,12 +159,19 @@ impl Farm {
     }
 
     /// Waits for the job's end and keeps the worker alive meanwhile.
-    fn until_end(&mut self, id: JobId, signals: &Signals, progress: bool) -> Result<JobInfo, Failure> {
+    fn until_end(
+        &mut self,
+        id: JobId,
+        signals: &Signals,
+        progress: bool,
+        mut look: impl FnMut(&mut Client, &JobInfo) -> Result<(), Failure>,
+    ) -> Result<JobInfo, Failure> {
         let worker = &mut self.worker;
         // The farm ends with this command: no other can be given to it.
         let waiting = wait::Waiting { look: Some(LOOK), progress, ..wait::Waiting::default() };
-        wait::until_end(&mut self.client, id, waiting, |job| {
+        wait::until_end(&mut self.client, id, waiting, |client, job| {
             signals.check()?;
+            look(client, job)?;
             // When it grows, the worker gets on.
             worker.keep_alive(settled(job).0)
         })
@@ -172,6 +213,7 @@ fn summary(job: &JobInfo) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::Source;
     use crate::commands::job::testing::job;
     use starfarm_protocol::job::JobState;
 
@@ -205,8 +247,14 @@ mod tests {
         let text = "[space]\nkind = \"range\"\nfrom = 0\nto = 9\n[task]\nexecutor = \"command\"\nprogram = [\"true\"]\n";
         let job = crate::jobfile::parse(text, "demo.toml", Path::new("")).unwrap();
         let state = std::env::temp_dir().join(format!("starfarm-run-{}", std::process::id()));
-        let run =
-            Run { job: "demo.toml".into(), slots: None, state: Some(state.clone()), fresh: false, dir: None };
+        let run = Run {
+            source: Source::default(),
+            resume: false,
+            slots: None,
+            state: Some(state.clone()),
+            fresh: false,
+            dir: None,
+        };
         assert_eq!(state_folder(&run, &job), Ok(state.clone()));
         std::fs::remove_dir(&state).unwrap();
     }

@@ -4,37 +4,51 @@ mod dry_run;
 
 use starfarm_protocol::job::JobState;
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::path::Path;
+use std::time::Duration;
 
 use starfarm_protocol::admin::{JobCommand, JobInfo, Place, Request, Response};
 use starfarm_protocol::ids::{ContentHash, JobId};
 use starfarm_protocol::spec::{HexBytes, Work};
 
-use super::results::{self, Folder};
-use super::{Context, wait};
-use crate::cli::{JobOptions, Submit};
+use super::halt::Halting;
+use super::results::{self, Folder, Follower, Sinks};
+use super::wait::{self, Waiting};
+use super::{Context, joblog};
+use crate::cli::{JobOptions, Parallel, Source, Submit};
 use crate::client::{Client, ask, user};
 use crate::failure::{Exit, Failure};
 use crate::jobfile::{self, JobFile, milliseconds};
 use crate::output::{Document, Format, Style, say};
+
+/// How often outputs are looked for that are written as they come.
+const LOOK: Duration = Duration::from_millis(200);
 
 /// Submits, and waits if asked to.
 ///
 /// # Errors
 /// The job is at fault ([`Exit::Usage`]); as the client and the printer.
 pub(crate) fn run(context: &mut Context, submit: &Submit) -> Result<Exit, Failure> {
-    let job = job_of(submit)?;
+    let flags = &submit.source.parallel;
+    let mut job = job_of(&submit.source)?;
+    check(submit, &job)?;
     job.notes().iter().for_each(|note| say(&format!("note: {note}")));
     if let Some(trouble) = &job.not_here {
         say(&format!("note: {trouble}: each node needs it, and one that lacks it gets no task of this job"));
+    }
+    if !joblog::resume(&mut job, flags, submit.resume)? {
+        return Ok(Exit::Ok);
     }
     if submit.dry_run {
         context.printer.document(&dry_run::describe(&job)?)?;
         return Ok(Exit::Ok);
     }
     let folder = submit.dir.as_deref().map(Folder::open).transpose()?;
+    let sinks = Sinks::open(flags, submit.resume || flags.resume_failed, false)?;
     let mut client = context.connect()?;
-    let id = match submit.resume.then(|| resumed(&mut client, &job, place(submit))).transpose()?.flatten() {
+    let goes_on = submit.resume && flags.joblog.is_none();
+    let id = match goes_on.then(|| resumed(&mut client, &job, place(submit))).transpose()?.flatten() {
         Some(id) => id,
         None => send(&mut client, &job, place(submit))?,
     };
@@ -47,14 +61,39 @@ pub(crate) fn run(context: &mut Context, submit: &Submit) -> Result<Exit, Failur
         return Ok(Exit::Ok);
     }
     say(&format!("job {}: waiting for its end; Ctrl-C leaves it to go on", id.0));
-    let job = wait::for_person(&mut client, id, context.progress, submit.timeout, submit.wait_paused)?;
+    let mut halting = Halting::new(flags.halt);
+    let look = (sinks.are_any() || halting.is_wanted()).then_some(LOOK);
+    let mut follower = Follower::new(id, &job, sinks)?;
+    let waiting =
+        Waiting { look, paused: submit.wait_paused, ..Waiting::of_person(context.progress, submit.timeout) };
+    let job = wait::until_end(&mut client, id, waiting, |client, job| {
+        follower.look(client, &mut context.printer)?;
+        halting.look(client, job)
+    })?;
+    follower.finish(&mut client, &mut context.printer)?;
     if context.printer.format != Format::Quiet {
         context.printer.list(std::slice::from_ref(&job))?;
     }
     if let Some(folder) = folder {
         results::save(&mut client, id, folder)?;
     }
-    Ok(wait::exit_of(&job))
+    Ok(halting.exit_of(&job))
+}
+
+/// What the flags ask for together.
+fn check(submit: &Submit, job: &JobFile) -> Result<(), Failure> {
+    if submit.resume && job.trust.planted > 0 {
+        return Err(Failure::usage(
+            "answers that are planted make each submission another job: leave --resume out, or `planted`",
+        ));
+    }
+    let Parallel { joblog, halt, results, .. } = &submit.source.parallel;
+    if !submit.wait && !submit.dry_run && (joblog.is_some() || halt.is_some() || results.is_some()) {
+        return Err(Failure::usage(
+            "--joblog, --halt and --results are the work of the command that waits for the job: add --wait",
+        ));
+    }
+    Ok(())
 }
 
 fn place(submit: &Submit) -> Place {
@@ -130,21 +169,27 @@ pub(crate) fn send(client: &mut Client, job: &JobFile, place: Place) -> Result<J
 }
 
 /// The job that the command line means.
-fn job_of(submit: &Submit) -> Result<JobFile, Failure> {
-    let job = match &submit.job {
+pub(crate) fn job_of(source: &Source) -> Result<JobFile, Failure> {
+    let base = Path::new("");
+    let job = match &source.job {
         Some(path) => jobfile::read(path)?,
+        None if source.parallel.parallel => jobfile::from_parallel(&source.program, base)?.at_home(base),
         None => {
-            let (range, lines) = (submit.range.as_deref(), submit.lines.as_deref());
-            let base = Path::new("");
-            jobfile::from_command_line(range, lines, &submit.grid, &submit.program, base)?.at_home(base)
+            let (range, lines) = (source.range.as_deref(), source.lines.as_deref());
+            let text = |word: &OsString| {
+                word.to_str().map(str::to_owned).ok_or_else(|| {
+                    Failure::usage(format!("the word {} is not UTF-8: rewrite it", word.display()))
+                })
+            };
+            let program = source.program.iter().map(text).collect::<Result<Vec<_>, _>>()?;
+            jobfile::from_command_line(range, lines, &source.grid, &program, base)?.at_home(base)
         }
     };
-    if submit.resume && job.trust.planted > 0 {
-        return Err(Failure::usage(
-            "answers that are planted make each submission another job: leave --resume out, or `planted`",
-        ));
+    let Parallel { joblog, results, .. } = &source.parallel;
+    if !matches!(job.spec.work, Work::Command(_)) && (joblog.is_some() || results.is_some()) {
+        return Err(Failure::usage("this job runs no program: leave --joblog and --results out"));
     }
-    with_options(job, &submit.options)
+    with_options(job, &source.options)
 }
 
 /// A flag takes precedence over the file.
@@ -158,9 +203,13 @@ fn with_options(mut job: JobFile, options: &JobOptions) -> Result<JobFile, Failu
     job.speculative = options.speculative.or(job.speculative);
     let for_programs = options.timeout_seconds.or(options.hang_seconds).is_some()
         || options.retries.is_some()
+        || options.per.is_some()
         || options.output_limit.is_some()
         || options.cwd.is_some()
-        || !options.env.is_empty();
+        || !options.env.is_empty()
+        || options.stdin.is_some()
+        || !(options.inputs.is_empty() && options.outputs.is_empty())
+        || options.files_limit.is_some();
     match &mut job.spec.work {
         Work::Command(command) => {
             if let Some(seconds) = options.timeout_seconds {
@@ -169,18 +218,23 @@ fn with_options(mut job: JobFile, options: &JobOptions) -> Result<JobFile, Failu
             if let Some(seconds) = options.hang_seconds {
                 command.hang_ms = Some(milliseconds(seconds));
             }
+            command.per = options.per.unwrap_or(command.per);
             command.retries = options.retries.unwrap_or(command.retries);
             command.output_limit = options.output_limit.unwrap_or(command.output_limit);
             command.env.extend(options.env.iter().cloned());
+            command.stdin = options.stdin.clone().or(command.stdin.take());
+            command.files_limit = options.files_limit.unwrap_or(command.files_limit);
         }
         _ if for_programs => {
             return Err(Failure::usage(
-                "this job runs no program: leave --timeout-seconds, --hang-seconds, --retries, --output-limit, --cwd and --env out",
+                "this job runs no program: leave --per, --timeout-seconds, --hang-seconds, --retries, --output-limit, --cwd, --env, \
+                 --stdin, --inputs, --outputs and --files-limit out",
             ));
         }
         _ => {}
     }
-    job.no_nul_in_line().map_err(Failure::usage)?;
+    job.set_files(&options.inputs, &options.outputs, Path::new("")).map_err(Failure::usage)?;
+    job.templates_fit().and_then(|()| job.no_nul_in_line()).map_err(Failure::usage)?;
     Ok(job)
 }
 
@@ -206,7 +260,7 @@ mod tests {
     use clap::Parser;
     use starfarm_protocol::job::MaxFailures;
     use starfarm_protocol::job::Sizing;
-    use starfarm_protocol::spec::Space;
+    use starfarm_protocol::spec::{CommandWork, Space};
 
     use super::*;
     use crate::cli::{Cli, Command};
@@ -249,7 +303,7 @@ mod tests {
         let Command::Submit(submit) = Cli::parse_from(words.split_whitespace()).command else {
             panic!("{words}")
         };
-        let job = job_of(&submit).unwrap();
+        let job = job_of(&submit.source).unwrap();
         assert_eq!((job.name.as_str(), job.sizing), ("mine", Sizing::Units(5)));
         assert_eq!((job.max_failures, job.speculative), (MaxFailures::Units(3), Some(true)));
         assert_eq!(job.spec.space, Space::Range { from: 0, to: 1, step: 1 });
@@ -272,5 +326,47 @@ mod tests {
         assert_eq!(with_options(parsed(SEARCH), &options).unwrap_err().exit, Exit::Usage);
         let options = JobOptions { units_per_task: Some(Sizing::Units(9)), ..JobOptions::default() };
         assert_eq!(with_options(parsed(SEARCH), &options).unwrap().sizing, Sizing::Units(9));
+    }
+
+    /// The job that these words say, in the folder of this package.
+    fn said(words: &str) -> Result<CommandWork, String> {
+        let cli = Cli::read(words.split_whitespace().map(OsString::from)).unwrap();
+        let Command::Run(run) = cli.command else { panic!("{words}") };
+        let Work::Command(command) = job_of(&run.source).map_err(|e| e.message)?.spec.work else {
+            panic!("a command")
+        };
+        Ok(command)
+    }
+
+    #[test]
+    fn files_are_said_by_flags() {
+        let command = said(
+            "starfarm run --inputs Cargo.toml --inputs src/cli/*.rs --outputs o{} --files-limit 9 \
+             --stdin ./Cargo.toml --range 0..2 -- true",
+        )
+        .unwrap();
+        let inputs: Vec<_> = command.inputs.iter().map(|input| input.path.as_str()).collect();
+        assert_eq!(inputs[0], "Cargo.toml");
+        assert!(inputs.contains(&"src/cli/parallel.rs"), "{inputs:?}");
+        assert_eq!((command.outputs, command.files_limit), (vec!["o{}".to_owned()], 9));
+        assert_eq!((command.cwd, command.stdin.as_deref()), (None, Some("./Cargo.toml")));
+        // By the rules of GNU parallel a number is no name.
+        let command = said("starfarm run --outputs {.}.png --parallel true ::: a.jpg").unwrap();
+        assert_eq!((command.parallel, command.outputs), (true, vec!["{.}.png".to_owned()]));
+    }
+
+    #[test]
+    fn files_that_do_not_fit_together_are_refused() {
+        for (flags, words) in [
+            ("--inputs Cargo.toml --cwd /tmp", "leave `cwd` out"),
+            ("--inputs ../Cargo.lock", "does not lie beneath"),
+            ("--inputs missing", "is not a file"),
+            ("--outputs a --outputs a", "named twice"),
+            ("--outputs ../a", "is no path inside"),
+            ("--outputs a --stdin Cargo.toml", "none of the `inputs`"),
+        ] {
+            let why = said(&format!("starfarm run {flags} -- true")).unwrap_err();
+            assert!(why.contains(words), "{flags}: {why}");
+        }
     }
 }

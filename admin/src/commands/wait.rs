@@ -3,9 +3,10 @@
 use starfarm_protocol::job::JobState;
 use std::time::{Duration, Instant};
 
-use starfarm_protocol::admin::JobInfo;
+use starfarm_protocol::admin::{JobInfo, MergeInfo, MergeState};
 use starfarm_protocol::ids::JobId;
 
+use super::results::merged;
 use crate::client::Client;
 use crate::failure::{Exit, Failure};
 use crate::human;
@@ -27,15 +28,11 @@ pub(crate) struct Waiting {
     pub(crate) commands: bool,
 }
 
-/// [`until_end`], for a person who can give the farm other commands meanwhile.
-pub(crate) fn for_person(
-    client: &mut Client,
-    id: JobId,
-    progress: bool,
-    timeout: Option<f64>,
-    paused: bool,
-) -> Result<JobInfo, Failure> {
-    until_end(client, id, Waiting { look: None, progress, timeout, paused, commands: true }, |_| Ok(()))
+impl Waiting {
+    /// As a person waits who can give the farm other commands meanwhile.
+    pub(crate) fn of_person(progress: bool, timeout: Option<f64>) -> Self {
+        Self { progress, timeout, commands: true, ..Self::default() }
+    }
 }
 
 /// Waits until the job has ended, or, if that is so wanted, until the farm has paused it; `goes_on` is asked at each
@@ -47,7 +44,7 @@ pub(crate) fn until_end(
     client: &mut Client,
     id: JobId,
     waiting: Waiting,
-    mut goes_on: impl FnMut(&JobInfo) -> Result<(), Failure>,
+    mut goes_on: impl FnMut(&mut Client, &JobInfo) -> Result<(), Failure>,
 ) -> Result<JobInfo, Failure> {
     let deadline = waiting.timeout.map(|seconds| Instant::now() + Duration::from_secs_f64(seconds));
     let progress = Progress::new(waiting.progress);
@@ -59,8 +56,10 @@ pub(crate) fn until_end(
         // The scheduler answers at once when the job ends, so a long look costs no time there.
         let job = client.wait(id, left.unwrap_or(Duration::MAX).min(patience))?;
         patience = period;
-        if job.state.ended() {
+        if job.state.ended() && !job.merge.as_ref().is_some_and(MergeInfo::is_pending) {
             progress.end();
+            let failed = job.merge.as_ref().filter(|merge| merge.state == MergeState::Failed);
+            failed.into_iter().for_each(|merge| say(&format!("job {} {}", id.0, merged::failed(merge, id))));
             if let Some(words) = cut(job.outputs_cut) {
                 say(&format!("job {}: {words}", id.0));
             }
@@ -77,7 +76,7 @@ pub(crate) fn until_end(
             progress.end();
             return Ok(job);
         }
-        goes_on(&job)?;
+        goes_on(client, &job)?;
         if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             let words = format!("job {} has not ended yet, the time limit is over; the job goes on", id.0);
             return Err(Failure::new(Exit::TimeLimit, words));
@@ -131,6 +130,7 @@ pub(crate) fn paused_advice(id: JobId) -> String {
 pub(crate) fn exit_of(job: &JobInfo) -> Exit {
     match job.state {
         JobState::Paused => Exit::Paused,
+        _ if job.merge.as_ref().is_some_and(|merge| merge.state == MergeState::Failed) => Exit::UnitsFailed,
         JobState::Finished if job.units_failed == 0 => Exit::Ok,
         _ => Exit::UnitsFailed,
     }

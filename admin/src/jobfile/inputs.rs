@@ -5,9 +5,9 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{self, Component, Path, PathBuf};
 
-use starfarm_decomposers::template::{Template, UnitText};
+use starfarm_decomposers::template::{Rules, UnitText};
 use starfarm_protocol::ids::ContentHash;
-use starfarm_protocol::spec::{INPUT_PART_BYTES, Input, is_inside};
+use starfarm_protocol::spec::{CommandWork, INPUT_PART_BYTES, Input, is_inside};
 
 use super::error::JobFileError;
 use super::lines;
@@ -54,20 +54,26 @@ impl InputFile {
 
 /// The inputs that `items` name: files, or patterns, relative to `base`; sorted by their paths, each once.
 pub(super) fn read(items: &[Item<'_>], base: &Path) -> Result<Vec<InputFile>, JobFileError> {
-    let base = path::absolute(if base.as_os_str().is_empty() { Path::new(".") } else { base });
-    let mut files = Vec::new();
-    for item in items {
-        let name = item.string()?;
-        let base =
-            base.as_ref().map_err(|e| item.error(format!("the current directory cannot be found: {e}")))?;
-        let found = found(name, base).map_err(|words| item.error(words))?;
-        for source in found {
-            files.push(input(&source, base).map_err(|words| item.error(words))?);
-        }
-    }
+    let found = items.iter().map(|item| named(item.string()?, base).map_err(|words| item.error(words)));
+    Ok(sorted(found.collect::<Result<_, _>>()?))
+}
+
+/// The same of names that stand in no file.
+pub(super) fn find(names: &[String], base: &Path) -> Result<Vec<InputFile>, String> {
+    Ok(sorted(names.iter().map(|name| named(name, base)).collect::<Result<_, _>>()?))
+}
+
+fn sorted(found: Vec<Vec<InputFile>>) -> Vec<InputFile> {
+    let mut files = found.concat();
     files.sort_by(|a, b| a.input.path.cmp(&b.input.path));
     files.dedup_by(|a, b| a.input.path == b.input.path);
-    Ok(files)
+    files
+}
+
+fn named(name: &str, base: &Path) -> Result<Vec<InputFile>, String> {
+    let base = path::absolute(if base.as_os_str().is_empty() { Path::new(".") } else { base })
+        .map_err(|e| format!("the current directory cannot be found: {e}"))?;
+    found(name, &base)?.iter().map(|source| input(source, &base)).collect()
 }
 
 /// The files that `name` means.
@@ -134,21 +140,28 @@ fn next_part(file: &mut File) -> io::Result<Vec<u8>> {
 
 /// The names of the files that units make; `names` are what the space names.
 pub(super) fn outputs(items: &[Item<'_>], names: &[String]) -> Result<Vec<String>, JobFileError> {
+    let rules = Rules::of(&CommandWork::default(), names);
     let mut outputs: Vec<String> = Vec::new();
     for item in items {
         let name = item.string()?;
-        let fields = names.iter().map(|name| (name.clone(), b"x".to_vec())).collect();
-        let unit = UnitText { index: 0, value: b"x".to_vec(), fields };
-        let filled = Template::parse(name, names).fill(&unit);
-        if !std::str::from_utf8(&filled).is_ok_and(is_inside) {
-            return Err(item.error(format!(
-                "the output `{name}` is no path inside of the directory that a unit runs in: write plain names, parted by /"
-            )));
-        }
-        if outputs.iter().any(|other| other == name) {
-            return Err(item.error(format!("the output `{name}` is named twice: remove one")));
-        }
+        check_output(name, &outputs, &rules).map_err(|words| item.error(words))?;
         outputs.push(name.to_owned());
     }
     Ok(outputs)
+}
+
+/// Whether a file can be called so that units make beside `others`.
+pub(super) fn check_output(name: &str, others: &[String], rules: &Rules) -> Result<(), String> {
+    let fields = rules.names().iter().map(|name| (name.clone(), b"x".to_vec())).collect();
+    let unit = UnitText { index: 0, value: b"x".to_vec(), fields };
+    let filled = rules.text(name).fill(&unit);
+    if !std::str::from_utf8(&filled).is_ok_and(is_inside) {
+        return Err(format!(
+            "the output `{name}` is no path inside of the directory that a unit runs in: write plain names, parted by /"
+        ));
+    }
+    match others.iter().any(|other| other == name) {
+        true => Err(format!("the output `{name}` is named twice: remove one")),
+        false => Ok(()),
+    }
 }

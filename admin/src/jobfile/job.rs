@@ -1,16 +1,27 @@
 //! A job as it is submitted, whichever way it was said. How it is read stands beside this.
 
+use std::collections::HashMap;
 use std::path::{self, Path};
 use std::sync::Arc;
 
-use starfarm_decomposers::NoChunks;
-use starfarm_decomposers::template::{Template, UnitText};
-use starfarm_protocol::job::{MaxFailures, Sizing};
+use starfarm_decomposers::template::{Rules, UnitText};
+use starfarm_decomposers::{Chunks, Decomposer, NoChunks};
+use starfarm_protocol::ids::ContentHash;
+use starfarm_protocol::job::{MaxFailures, Per, Sizing};
 use starfarm_protocol::spec::{JobSpec, Space, Work};
 use starfarm_protocol::trust::TrustChecks;
 
 use super::error::JobFileError;
-use super::inputs::InputFile;
+use super::inputs::{self, InputFile};
+
+/// The chunks of a job's own list.
+struct Held(HashMap<ContentHash, Arc<[u8]>>);
+
+impl Chunks for Held {
+    fn chunk(&self, hash: &ContentHash) -> Option<Arc<[u8]>> {
+        self.0.get(hash).cloned()
+    }
+}
 
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct JobFile {
@@ -53,6 +64,16 @@ impl JobFile {
         }
     }
 
+    /// Its space, with the chunks of its own list at hand.
+    ///
+    /// # Errors
+    /// As [`starfarm_decomposers::open`].
+    pub(crate) fn opened(&self) -> Result<Box<dyn Decomposer>, String> {
+        let chunks =
+            self.blobs.iter().map(|blob| (ContentHash::of(blob), Arc::from(blob.as_slice()))).collect();
+        starfarm_decomposers::open(&self.spec.space, Arc::new(Held(chunks)))
+    }
+
     /// Programs for which the user names no folder start where the job was written, on nodes that have that folder.
     pub(crate) fn at_home(mut self, base: &Path) -> Self {
         if let Work::Command(command) = &mut self.spec.work
@@ -72,8 +93,9 @@ impl JobFile {
     pub(crate) fn no_nul_in_line(&self) -> Result<(), String> {
         let Work::Command(command) = &self.spec.work else { return Ok(()) };
         let nul = UnitText { index: 0, value: vec![0], fields: Vec::new() };
-        let is_given = |word: &String| Template::parse(word, &[]).fill(&nul).contains(&0);
-        if !command.program.iter().chain(command.env.values()).any(is_given) {
+        let rules = Rules::of(command, &[]);
+        let is_given = |word: &String| rules.text(word).fill(&nul).contains(&0);
+        if !command.program.iter().chain(command.env.values()).chain(&command.stdin).any(is_given) {
             return Ok(());
         }
         let mut lines = self.blobs.iter().flat_map(|blob| blob.split_inclusive(|byte| *byte == b'\n'));
@@ -84,6 +106,83 @@ impl JobFile {
                 at + 1
             )),
         }
+    }
+
+    /// What the templates of a program name is told to it.
+    ///
+    /// # Errors
+    /// One names what only a unit of its own has, in words that say what to write instead.
+    pub(crate) fn templates_fit(&self) -> Result<(), String> {
+        let Work::Command(command) = &self.spec.work else { return Ok(()) };
+        if command.per == Per::Unit {
+            return Ok(());
+        }
+        if command.parallel {
+            return Err("with --parallel each unit has a run of its own: leave --per out".to_owned());
+        }
+        let words = command.program.iter().chain(command.env.values());
+        let words = words.chain(&command.outputs).chain(&command.stdin);
+        let mut names = vec![String::new()];
+        names.extend(names_of(&self.spec.space));
+        let wrong = words.flat_map(|word| names.iter().map(move |name| (word, format!("{{{name}}}"))));
+        match wrong.into_iter().find(|(word, name)| word.contains(name)) {
+            None => Ok(()),
+            Some((_, name)) => Err(format!(
+                "`{name}` is of one unit, and with per = \"task\" one run computes many: write {{lo}} and {{hi}} (or \
+                 {{last}}), {{count}}, or {{file}}, which has a line for each unit"
+            )),
+        }
+    }
+
+    /// Files beneath `base` that go along, and files that units make, in the place of those that the job has so far.
+    ///
+    /// # Errors
+    /// There are no such files, or none can be called so; or programs start elsewhere.
+    pub(crate) fn set_files(
+        &mut self,
+        inputs: &[String],
+        outputs: &[String],
+        base: &Path,
+    ) -> Result<(), String> {
+        let names = names_of(&self.spec.space);
+        let Work::Command(command) = &mut self.spec.work else { return Ok(()) };
+        if !inputs.is_empty() {
+            self.inputs = inputs::find(inputs, base)?;
+            command.inputs = self.inputs.iter().map(|file| file.input.clone()).collect();
+        }
+        if !outputs.is_empty() {
+            let rules = Rules::of(command, &names);
+            for (at, name) in outputs.iter().enumerate() {
+                inputs::check_output(name, &outputs[..at], &rules)?;
+            }
+            command.outputs = outputs.to_vec();
+        }
+        if !command.has_files() {
+            return Ok(());
+        }
+        match command.cwd {
+            Some(_) if !command.cwd_optional => {
+                return Err(
+                    "a job with `inputs` or `outputs` runs where these are: leave `cwd` out".to_owned()
+                );
+            }
+            _ => (command.cwd, command.cwd_optional) = (None, false),
+        }
+        if let Some(name) = &command.stdin
+            && Rules::of(command, &names).text(name).is_fixed()
+            && !Path::new(name).is_absolute()
+            && !self.inputs.iter().any(|file| file.input.path == name.trim_start_matches("./"))
+        {
+            return Err(format!("`stdin` names `{name}`, which is none of the `inputs`: add it to them"));
+        }
+        let brought = self
+            .inputs
+            .iter()
+            .find(|file| command.program.first().is_some_and(|program| file.source == Path::new(program)));
+        if let (Some(file), Some(program)) = (brought, command.program.first_mut()) {
+            *program = format!("./{}", file.input.path);
+        }
+        Ok(())
     }
 
     /// Programs start in this folder, relative to the present one.

@@ -58,12 +58,17 @@ fn chunk_length(rest: &[u8]) -> usize {
 
 /// The lines of the file at `path`, or of standard input where that is `-`. The error is a sentence for the user.
 pub(super) fn of_file(path: &Path) -> Result<Listing, String> {
+    list_content(path).map(|content| cut(&content))
+}
+
+/// Its bytes, at least one.
+pub(super) fn list_content(path: &Path) -> Result<Vec<u8>, String> {
     let content = content(path)
         .map_err(|e| format!("cannot read the list `{}`: {e}; check the path", path.display()))?;
     if content.is_empty() {
         return Err(format!("the list `{}` is empty: give it at least one line", path.display()));
     }
-    Ok(cut(&content))
+    Ok(content)
 }
 
 /// The files that `pattern`, relative to `base`, matches: their absolute paths, since a worker's folder

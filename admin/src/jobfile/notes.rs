@@ -1,7 +1,7 @@
 //! What is odd about a job that can be submitted as it is: slips that nothing refuses.
 
-use starfarm_decomposers::template::Template;
-use starfarm_protocol::job::Sizing;
+use starfarm_decomposers::template::Rules;
+use starfarm_protocol::job::{Per, Sizing};
 use starfarm_protocol::spec::{CommandWork, Work};
 use strsim::levenshtein;
 
@@ -16,9 +16,13 @@ impl JobFile {
     /// What the user should hear, a sentence each.
     pub(crate) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
-        if let Work::Command(command) = &self.spec.work {
+        // A line for a shell has braces of its own, and always a placeholder.
+        if let Work::Command(command) = &self.spec.work
+            && !command.parallel
+        {
             let units = starfarm_decomposers::units(&self.spec.space).unwrap_or(1);
-            placeholders(command, &names_of(&self.spec.space), units, &mut notes);
+            let rules = Rules::of(command, &names_of(&self.spec.space));
+            placeholders(command, &rules, units, &mut notes);
         }
         if self.repeated_targets > 0 {
             let (left, plural) = (self.repeated_targets, if self.repeated_targets == 1 { "" } else { "s" });
@@ -35,10 +39,11 @@ impl JobFile {
     }
 }
 
-fn placeholders(command: &CommandWork, names: &[String], units: u128, notes: &mut Vec<String>) {
-    let texts: Vec<&String> = command.program.iter().chain(command.env.values()).collect();
-    let fixed = texts.iter().all(|text| Template::parse(text, names).is_fixed());
-    let known: Vec<&str> = std::iter::once("index").chain(names.iter().map(String::as_str)).collect();
+fn placeholders(command: &CommandWork, rules: &Rules, units: u128, notes: &mut Vec<String>) {
+    let texts: Vec<&String> =
+        command.program.iter().chain(command.env.values()).chain(&command.stdin).collect();
+    let fixed = texts.iter().all(|text| rules.text(text).is_fixed());
+    let known: Vec<&str> = std::iter::once("index").chain(rules.names().iter().map(String::as_str)).collect();
     for word in texts.iter().flat_map(|text| words_in_braces(text)) {
         if known.contains(&word) {
             continue;
@@ -54,10 +59,11 @@ fn placeholders(command: &CommandWork, names: &[String], units: u128, notes: &mu
     }
     let told = texts.iter().any(|text| text.contains(UNIT_VARIABLE));
     if fixed && !told && units > 1 {
-        let known: Vec<String> = known.iter().map(|name| format!("`{{{name}}}`")).collect();
+        let value = (command.per == Per::Unit).then_some("");
+        let known: Vec<String> = value.into_iter().chain(known).map(|name| format!("`{{{name}}}`")).collect();
         notes.push(format!(
             "no placeholder is in the program, its arguments or `env`: all {units} units run the same command, unless \
-             it reads {UNIT_VARIABLE}; there are `{{}}`, {}",
+             it reads {UNIT_VARIABLE}; there are {}",
             known.join(", ")
         ));
     }

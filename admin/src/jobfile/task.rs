@@ -11,8 +11,9 @@ use starfarm_protocol::job::{MaxFailures, Sizing};
 use super::error::JobFileError;
 use super::job::JobFile;
 use super::table::{Item, Section};
+use executor::Executor;
+pub(super) use executor::SECONDS_MAX;
 pub(crate) use executor::milliseconds;
-use executor::{Executor, SECONDS_MAX};
 
 /// All executors, in the order in which a user reads of them.
 const EXECUTORS: [Executor; 2] = [command::EXECUTOR, search::EXECUTOR];

@@ -6,6 +6,7 @@ mod bad_input_files;
 mod bytes;
 mod command_line;
 mod good;
+mod parallel;
 mod trust;
 
 use std::fs;

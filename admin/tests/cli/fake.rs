@@ -146,6 +146,7 @@ fn job(id: u64) -> JobInfo {
         conflicts: [Some("lab-8".to_owned()), None]
             .map(|node| ConflictInfo { lo: Units(5), hi: Units(9), node })
             .into(),
+        merge: None,
         trust: Some(TrustInfo {
             check: Share::of_millionths(10_000).unwrap(),
             units_checked: Units(7),
@@ -346,6 +347,7 @@ fn results(skip: u64) -> ResultsPage {
         failed: vec![failed_unit()],
         outputs: vec![OutputInfo {
             unit: Units(3),
+            units: Units::one(),
             attempt: 17,
             run: 2,
             node: None,

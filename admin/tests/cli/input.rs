@@ -72,7 +72,7 @@ fn a_run_refuses_a_farm_that_it_would_not_use() {
     for line in ["--farm FARM run FARM/no.toml", "run --farm FARM FARM/no.toml"] {
         let ended = folder.run(line);
         assert!(ended.stderr.contains("`run` starts a farm of its own: leave --farm out"), "{ended:?}");
-        assert!(ended.stderr.contains("Usage: starfarm run [OPTIONS] <JOB.toml>"), "{ended:?}");
+        assert!(ended.stderr.contains("Usage: starfarm run [OPTIONS] [JOB.toml]"), "{ended:?}");
         assert_eq!(ended.with(2), "");
     }
     // A variable is there for the other commands.

@@ -333,8 +333,11 @@ fn the_examples_can_be_submitted() {
         .map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned())
         .collect();
     let all = [
+        ("blast", "3"),
         ("commands", "200"),
+        ("convert", "3"),
         ("keysearch", "3089157760"),
+        ("primes", "2000000"),
         ("render", "24"),
         ("sweep", "30"),
         ("words", "12356630"),

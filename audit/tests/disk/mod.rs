@@ -38,7 +38,7 @@ fn outcome(unit: u128) -> (u128, CommandUnit) {
         _ => Stream::Inline(vec![unit as u8; 20]),
     };
     let outputs = Outputs { files: None, stdout, stderr: Stream::Inline(vec![]) };
-    (unit, CommandUnit { failed: None, code: 0, duration_us: 1, outputs })
+    (unit, CommandUnit { units: 1, failed: None, code: 0, duration_us: 1, outputs })
 }
 
 fn packed(path: &PathBuf, label: Label, body: &[u8]) {
@@ -196,7 +196,7 @@ impl State {
             stdout: Stream::Uploaded { hash, kept, total: kept },
             stderr: Stream::Inline(vec![]),
         };
-        let units = vec![(unit, CommandUnit { failed: None, code: 0, duration_us: 1, outputs })];
+        let units = vec![(unit, CommandUnit { units: 1, failed: None, code: 0, duration_us: 1, outputs })];
         Record::Ran { job, attempt: OF.0, node: OF.1, units }
     }
 

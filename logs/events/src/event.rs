@@ -149,6 +149,9 @@ events! {
         /// Model and number of its accelerators; empty for none.
         accelerators: String,
     }
+    /// A node told that it leaves by itself, and when: a batch system ends it.
+    NodeTimeLeft = "node_time_left" { node: Name, time_left_us: u64 }
+        => ("node {node} leaves by itself in {:.0} s", *time_left_us as f64 / 1e6)
     /// A node's state changed. Pictures go by this alone.
     NodeState = "node_state" { node: Name, state: NodeState, why: Option<String> }
     /// A node has nothing to do.

@@ -69,6 +69,8 @@ pub enum JobReason {
     NoNode { states: BTreeMap<String, u64>, probed: bool },
     /// All nodes that take tasks have refused it.
     RefusedByAll,
+    /// Nodes take tasks, and all that have not refused it leave by themselves before one of it would be over.
+    NoTime,
     /// `node` refused it in these words, and is asked again in `again_us`.
     Refused { node: String, why: String, again_us: u64 },
     /// So many more nodes refused it.
@@ -190,6 +192,8 @@ pub enum WorkReason {
     Refused,
     /// It idles: all that is left is at others.
     NothingLeft,
+    /// It idles: it leaves in `left_us`, before a task of what waits would be over.
+    NoTime { left_us: u64 },
     /// It gets a task in a moment.
     Waiting,
 }
@@ -221,6 +225,8 @@ pub enum OfferReason {
     Doubted,
     /// More once a record is on the disk.
     Lease,
+    /// The node leaves before a task of it would be over.
+    NoTime,
     /// So many units wait.
     Waits { units: Units },
 }
@@ -265,6 +271,8 @@ words! {
         Growth => "growth",
         /// Little is left of the job.
         Tail => "tail",
+        /// The node leaves by itself soon.
+        TimeLeft => "time_left",
     }
 }
 

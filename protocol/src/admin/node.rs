@@ -70,6 +70,9 @@ pub struct NodeInfo {
     /// How long no slot had run anything, by its last heartbeat; in JSON seconds.
     #[serde(rename = "idle_seconds", with = "crate::units::seconds", default)]
     pub idle_us: u64,
+    /// Seconds until it leaves by itself, where it has a deadline; null where it has none.
+    #[serde(default)]
+    pub time_left_seconds: Option<f64>,
     /// Bytes of the largest datagram that it is sent; less than 1400 where its path swallows those.
     #[serde(default)]
     pub datagram_bytes: Option<u32>,

@@ -20,8 +20,8 @@ const RETRY_MIN_US: u64 = 100_000;
 const RETRY_MAX_US: u64 = 5_000_000;
 /// Where the scheduler has no room for an output it is asked again after this, one output at a time.
 const NO_ROOM_WAIT_US: u64 = 1_000_000;
-/// How long an output of a task that is to stop may take to get through: what was computed is worth some time, but a
-/// worker that must leave while the scheduler is away cannot wait for ever.
+/// How long an output of a task that is to stop is waited for while nothing of it gets through: what was computed is worth
+/// some time, but a worker that must leave while the scheduler is away cannot wait for ever.
 const TRIMMED_PATIENCE_US: u64 = 5_000_000;
 
 /// A content that is to be stored: in memory, or wherever it can be read from in pieces.
@@ -62,7 +62,7 @@ pub enum Work {
 }
 
 impl Work {
-    /// How long it goes on after the task that wants it was told to stop.
+    /// How long it goes on after the task that wants it was told to stop, while nothing gets through.
     pub fn trimmed_patience_us(&self) -> u64 {
         match self {
             Work::Get(_) => 0,
@@ -139,6 +139,8 @@ pub struct Client<T> {
     retry_us: u64,
     /// When something happened last.
     busy_us: u64,
+    /// Until then an output that is on its way is waited for, see [`Client::moves_until_us`].
+    moves_us: u64,
 }
 
 impl<T> Default for Client<T> {
@@ -153,6 +155,7 @@ impl<T> Default for Client<T> {
             retry_at_us: 0,
             retry_us: RETRY_MIN_US,
             busy_us: 0,
+            moves_us: 0,
         }
     }
 }
@@ -205,11 +208,14 @@ impl<T> Client<T> {
             (Stage::Putting(offset), Some(Order { work: Work::Put { content, .. }, .. })) => {
                 if offset >= content.bytes() {
                     self.stage = Stage::Sent;
+                    // A slow link still has much of it on the way.
+                    self.moves_us = now_us + PATIENCE_STORED_US;
                     return Deed::Receive(PATIENCE_STORED_US);
                 }
                 match content.read(offset, CHUNK_BYTES) {
                     Ok(bytes) if !bytes.is_empty() => {
                         self.stage = Stage::Putting(offset + bytes.len() as u64);
+                        self.moves_us = now_us + PATIENCE_US;
                         Deed::Send(Request::Chunk(Chunk { offset, bytes: &bytes }).to_bytes())
                     }
                     cut => {
@@ -225,6 +231,12 @@ impl<T> Client<T> {
             (Stage::Asked | Stage::Getting(_), _) => Deed::Receive(PATIENCE_US),
             (Stage::Open | Stage::Silent | Stage::Putting(_), _) => Deed::Look,
         }
+    }
+
+    /// Until then a content that is to be stored is on its way, as far as anybody can tell: its parts get through, or the
+    /// scheduler has not had the time to say that it has it all. Who asks again hears a later time while that goes on.
+    pub fn moves_until_us(&self) -> u64 {
+        self.moves_us
     }
 
     /// Sees to it that the current order is one that is wanted, if there is any.
@@ -280,6 +292,7 @@ impl<T> Client<T> {
     /// The stream broke, or nothing came by it for too long.
     pub fn on_broken(&mut self, now_us: u64) {
         self.busy_us = now_us;
+        self.moves_us = self.moves_us.min(now_us + TRIMMED_PATIENCE_US);
         self.stage = Stage::Closing;
         self.retry_at_us = now_us + self.retry_us;
         self.retry_us = (self.retry_us * 2).min(RETRY_MAX_US);
@@ -290,7 +303,10 @@ impl<T> Client<T> {
         self.busy_us = now_us;
         match self.hear(record) {
             Ok(Heard::More) => {}
-            Ok(Heard::Settled(result)) => self.settle(result),
+            Ok(Heard::Settled(result)) => {
+                self.moves_us = self.moves_us.min(now_us + TRIMMED_PATIENCE_US);
+                self.settle(result);
+            }
             Ok(Heard::NoRoom) => {
                 self.waiting.extend(self.current.take());
                 self.stage = Stage::Open;
@@ -344,134 +360,4 @@ fn whole(incoming: &mut Incoming, total: u64) -> Result<Heard, BulkError> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const WANTED: fn(&u8) -> bool = |_| true;
-    const HASH: ContentHash = ContentHash([7; 32]);
-
-    /// A stream that is open and silent.
-    fn connected(client: &mut Client<u8>, now_us: u64) {
-        assert!(matches!(client.next(now_us, WANTED), Deed::Connect));
-        client.on_opened(Ok(()), now_us);
-    }
-
-    fn get() -> Work {
-        Work::Get(Incoming::new(HASH))
-    }
-
-    fn say(client: &mut Client<u8>, reply: Reply<'_>, now_us: u64) {
-        assert!(matches!(client.next(now_us, WANTED), Deed::Receive(_)));
-        client.on_record(&reply.to_bytes(), now_us);
-    }
-
-    fn sent(deed: Deed<u8>) -> Vec<u8> {
-        match deed {
-            Deed::Send(record) => record,
-            other => panic!("{other:?}"),
-        }
-    }
-
-    #[test]
-    fn waits_between_attempts_double_up_to_five_seconds_and_begin_anew_with_each_order() {
-        let mut client = Client::default();
-        client.order(get(), 1);
-        let (mut now_us, mut waits) = (0, Vec::new());
-        for _ in 0..8 {
-            assert!(matches!(client.next(now_us, WANTED), Deed::Connect));
-            client.on_opened(Err(None), now_us);
-            assert!(matches!(client.next(now_us, WANTED), Deed::Close));
-            let Deed::Rest(until_us) = client.next(now_us, WANTED) else { panic!("it waits") };
-            waits.push((until_us - now_us) / 1_000);
-            now_us = until_us;
-        }
-        assert_eq!(waits, [100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000]);
-        client.on_opened(Err(None), now_us);
-        client.order(get(), 2);
-        assert!(matches!(client.next(now_us, WANTED), Deed::Close));
-        assert!(
-            matches!(client.next(now_us, |ticket| *ticket == 2), Deed::Connect),
-            "1 is not wanted any more"
-        );
-    }
-
-    #[test]
-    fn where_there_is_no_room_others_go_first_and_it_is_asked_again_after_a_second() {
-        let mut client = Client::default();
-        client.order(Work::Put { hash: HASH, content: Box::new(vec![1; 9]) }, 1);
-        connected(&mut client, 0);
-        sent(client.next(0, WANTED));
-        say(&mut client, Reply::NoRoom("full".into()), 0);
-        assert!(matches!(client.next(0, WANTED), Deed::Rest(NO_ROOM_WAIT_US)));
-        client.order(get(), 2);
-        assert!(matches!(client.next(5, WANTED), Deed::Look));
-        client.on_looked(true, 5);
-        let question = sent(client.next(5, WANTED));
-        assert!(matches!(Request::read(&question), Ok(Request::Get { .. })));
-        say(&mut client, Reply::Refused("gone".into()), 5);
-        assert!(matches!(client.next(5, WANTED), Deed::Settle(2, Err(_))));
-        assert!(matches!(client.next(6, WANTED), Deed::Rest(_)));
-        assert!(matches!(client.next(NO_ROOM_WAIT_US + 5, WANTED), Deed::Look));
-        client.on_looked(true, NO_ROOM_WAIT_US + 5);
-        let question = sent(client.next(NO_ROOM_WAIT_US + 5, WANTED));
-        assert_eq!(Request::read(&question), Ok(Request::Put { hash: HASH, total: 9 }));
-    }
-
-    #[test]
-    fn a_stream_that_speaks_unasked_or_answers_another_question_is_given_up() {
-        let mut client = Client::default();
-        client.probe();
-        connected(&mut client, 0);
-        assert!(matches!(client.next(0, WANTED), Deed::Rest(IDLE_US)));
-        client.order(get(), 1);
-        assert!(matches!(client.next(1, WANTED), Deed::Look));
-        client.on_looked(false, 1);
-        assert!(matches!(client.next(1, WANTED), Deed::Close));
-        connected(&mut client, 1);
-        sent(client.next(1, WANTED));
-        say(&mut client, Reply::Stored, 1);
-        assert!(matches!(client.next(1, WANTED), Deed::Close));
-        assert!(matches!(client.next(1, WANTED), Deed::Rest(until_us) if until_us == 1 + RETRY_MIN_US));
-    }
-
-    #[test]
-    fn a_stream_on_which_nothing_is_asked_is_closed_and_nothing_more_is_done() {
-        let mut client = Client::default();
-        client.probe();
-        connected(&mut client, 0);
-        assert!(matches!(client.next(0, WANTED), Deed::Rest(IDLE_US)));
-        assert!(matches!(client.next(IDLE_US, WANTED), Deed::Close));
-        assert!(matches!(client.next(IDLE_US, WANTED), Deed::Rest(u64::MAX)));
-    }
-
-    #[test]
-    fn a_probe_goes_on_until_the_channel_is_had_or_refused() {
-        let mut client = Client::default();
-        for opened in [Ok(()), Err(Some("no".into()))] {
-            client.probe();
-            let Deed::Connect = client.next(0, WANTED) else { panic!("it tries") };
-            client.on_opened(Err(None), 0);
-            client.probe();
-            assert!(matches!(client.next(0, WANTED), Deed::Close));
-            assert!(matches!(client.next(0, WANTED), Deed::Rest(RETRY_MIN_US)));
-            assert!(matches!(client.next(RETRY_MIN_US, WANTED), Deed::Connect));
-            client.on_opened(opened, RETRY_MIN_US);
-            assert!(matches!(client.next(RETRY_MIN_US, WANTED), Deed::Rest(_)));
-            client.next(RETRY_MIN_US + IDLE_US, WANTED);
-        }
-    }
-
-    #[test]
-    fn what_does_not_have_its_hash_is_fetched_from_the_start() {
-        let mut client = Client::default();
-        client.order(get(), 1);
-        connected(&mut client, 0);
-        sent(client.next(0, WANTED));
-        say(&mut client, Reply::Found { total: 3 }, 0);
-        say(&mut client, Reply::Chunk(super::super::Chunk { offset: 0, bytes: b"bad" }), 0);
-        assert!(matches!(client.next(0, WANTED), Deed::Close));
-        connected(&mut client, RETRY_MIN_US);
-        let question = sent(client.next(RETRY_MIN_US, WANTED));
-        assert_eq!(Request::read(&question), Ok(Request::Get { hash: HASH, offset: 0 }));
-    }
-}
+mod tests;

@@ -19,6 +19,8 @@ pub struct Health {
     told: bool,
     /// How often it worked again after it was given up.
     recoveries: u32,
+    /// Until then outputs are on their way.
+    moves_us: u64,
     news: Option<String>,
 }
 
@@ -66,6 +68,17 @@ impl Health {
                 }
             }
         }
+    }
+
+    /// Outputs are on their way until then, see [`Client::moves_until_us`](super::Client::moves_until_us).
+    pub fn moves(&mut self, until_us: u64) {
+        self.moves_us = until_us;
+    }
+
+    /// Who waits for an output since it was told to stop at `trimmed_us` waits on: outputs get through, or `patience_us` is
+    /// not over.
+    pub fn is_worth_waiting(&self, trimmed_us: u64, patience_us: u64, now_us: u64) -> bool {
+        now_us < (trimmed_us + patience_us).max(self.moves_us)
     }
 
     /// How often it worked again after it was given up.

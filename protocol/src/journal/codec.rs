@@ -4,7 +4,7 @@
 use super::record::{Ended, JobTotals, NodeMark, Record};
 use crate::bytes::{Malformed, Reader, fields, items, put, put_intervals, put_near, put_text, tagged};
 use crate::ids::{Attempt, Boot, ContentHash, Epoch, JobId, NodeId};
-use crate::job::{Body, FailedUnit, JobFacts, JobState, MaxFailures, Sizing, WorkFacts};
+use crate::job::{Body, FailedUnit, JobFacts, JobState, MaxFailures, Per, Sizing, WorkFacts};
 use crate::reason::{Distrust, HoldReason};
 use crate::spec::Stop;
 use crate::trust::{Share, Untrue};
@@ -221,7 +221,7 @@ items! { Item:
             work.body.put_fields(out);
             if !is_usual {
                 work.first_units.put(out);
-                work.programs.put(out);
+                (u8::from(work.programs) | (u8::from(work.per == Per::Task) << 1)).put(out);
             }
         },
         |body| {
@@ -230,8 +230,10 @@ items! { Item:
             if tag & OWN_FACTS == 0 {
                 return Ok(usual);
             }
-            let (first_units, programs) = (u64::read(body)?, bool::read(body)?);
-            if first_units > 0 { Ok(WorkFacts { first_units, programs, ..usual }) } else { Err(Malformed) }
+            let (first_units, bits) = (u64::read(body)?, u8::read(body)?);
+            let per = if bits & 2 == 0 { Per::Unit } else { Per::Task };
+            let facts = WorkFacts { first_units, programs: bits & 1 != 0, per, ..usual };
+            if first_units > 0 && bits < 4 { Ok(facts) } else { Err(Malformed) }
         };
     // Their count, and they themselves.
     Box<[u8]>: |bytes, out| { bytes.len().put(out); out.extend_from_slice(bytes) },

@@ -34,8 +34,8 @@ pub enum Record {
     /// Kind 6. Units are done, computed by `node`; hits and intervals are one record (R3). `pieces` are the intervals that
     /// this result is the first to decide, none for a late hit (R9); a hit is a unit and a target.
     Done { job: JobId, node: NodeId, pieces: Vec<(u128, u128)>, hits: Vec<(u128, u32)> },
-    /// Kind 7. Units of a command ran to their end on `node` and are decided: done, or failed for good. `attempt` is the
-    /// dispatch that counted.
+    /// Kind 7. Units of a command ran to their end on `node` and are decided: done, or failed for good; each outcome is of
+    /// so many units as it says, from its unit on. `attempt` is the dispatch that counted.
     Ran { job: JobId, attempt: Attempt, node: NodeId, units: Vec<(u128, CommandUnit)> },
     /// Kind 8. A unit failed on `node` in this dispatch and is tried again: one of its retries is spent.
     Tried { job: JobId, unit: u128, attempt: Attempt, node: NodeId },
@@ -113,7 +113,8 @@ impl Record {
                 decided(Some(*node).filter(|node| *node != NOBODY), pieces.into())
             }
             Record::Ran { node, units, .. } => {
-                decided(Some(*node), units.iter().map(|(unit, _)| (*unit, unit + 1)).collect())
+                let end = |unit: u128, outcome: &CommandUnit| unit.saturating_add(outcome.units.into());
+                decided(Some(*node), units.iter().map(|(unit, of)| (*unit, end(*unit, of))).collect())
             }
             Record::Failed { unit, failed, .. } => decided(failed.node, vec![(*unit, unit + 1)].into()),
             Record::FailedAlike { units, failed, .. } => decided(failed.node, units.into()),

@@ -17,7 +17,13 @@ fn units() -> Vec<(u128, CommandUnit)> {
         let failed = (unit == 2).then_some(FailReason::Exit);
         (
             unit,
-            CommandUnit { failed, code: 0, duration_us: 1, outputs: Outputs { files: None, stdout, stderr } },
+            CommandUnit {
+                units: 1,
+                failed,
+                code: 0,
+                duration_us: 1,
+                outputs: Outputs { files: None, stdout, stderr },
+            },
         )
     };
     (0..5).map(unit).collect()

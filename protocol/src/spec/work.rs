@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use super::merge::Merge;
 use crate::ids::{ContentHash, HexBytes, to_hex};
 use crate::word::words;
 
@@ -25,7 +26,7 @@ impl Work {
     /// What the scheduler must know of it.
     pub fn facts(&self) -> WorkFacts {
         match self {
-            Work::Command(command) => WorkFacts::command(command.retries),
+            Work::Command(command) => WorkFacts { per: command.per, ..WorkFacts::command(command.retries) },
             Work::Search(search) => WorkFacts::search(search.stop, search.targets.len() as u32),
             Work::Nothing => WorkFacts::NOTHING,
         }
@@ -52,7 +53,7 @@ pub enum Body {
     /// Hits: the units are looked through for so many targets. Whoever looks through a unit finds the same. `stop`: when
     /// to end early.
     Hits { stop: Stop, targets: u32 },
-    /// An outcome of each unit. One that failed is run again so many times.
+    /// An outcome of each unit, or of several together. A unit that failed is run again so many times.
     Outcomes { retries: u32 },
 }
 
@@ -65,20 +66,35 @@ pub struct WorkFacts {
     pub first_units: u64,
     /// Units are programs: each may take hours, write what the scheduler keeps, and bring down its machine.
     pub programs: bool,
+    /// What one run computes.
+    pub per: Per,
+}
+
+words! {
+    /// What one run of a program computes.
+    #[derive(Default)]
+    Per {
+        /// A unit. Its outcome is its own.
+        #[default]
+        Unit = 0 => "unit",
+        /// All units of a task. Its outcome counts for all of them, or for none.
+        Task = 1 => "task",
+    }
 }
 
 impl WorkFacts {
     /// Nothing comes back.
-    pub const NOTHING: Self = Self { body: Body::Nothing, first_units: 1 << 10, programs: false };
+    pub const NOTHING: Self =
+        Self { body: Body::Nothing, first_units: 1 << 10, programs: false, per: Per::Unit };
 
     /// A search for `targets` targets.
     pub const fn search(stop: Stop, targets: u32) -> Self {
-        Self { body: Body::Hits { stop, targets }, first_units: 1 << 16, programs: false }
+        Self { body: Body::Hits { stop, targets }, first_units: 1 << 16, programs: false, per: Per::Unit }
     }
 
     /// A program for each unit, run again up to `retries` times.
     pub const fn command(retries: u32) -> Self {
-        Self { body: Body::Outcomes { retries }, first_units: 1, programs: true }
+        Self { body: Body::Outcomes { retries }, first_units: 1, programs: true, per: Per::Unit }
     }
 }
 
@@ -86,8 +102,15 @@ impl WorkFacts {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CommandWork {
-    /// The program, then its arguments; never a shell. `{}`, `{index}` and the space's names are filled in.
+    /// The program, then its arguments. `{}`, `{index}` and the space's names are filled in.
     pub program: Vec<String>,
+    /// What one run of it computes.
+    #[serde(default, skip_serializing_if = "is_usual")]
+    pub per: Per,
+    /// The replacement strings of GNU parallel (`{}`, `{.}`, `{#}`, `{1/}`) are filled in instead, in `program` quoted for
+    /// a shell: that is `sh -c` and the line of a user.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub parallel: bool,
     /// Added to the worker's environment; values are filled in likewise.
     pub env: BTreeMap<String, String>,
     /// A unit that runs longer is ended, in milliseconds.
@@ -107,6 +130,13 @@ pub struct CommandWork {
     /// A node without that folder starts them in its own, instead of refusing the job.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cwd_optional: bool,
+    /// The file that a program reads as its standard input, as a path from the directory that it starts in; values are
+    /// filled in likewise. Without it standard input is empty.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stdin: Option<String>,
+    /// What becomes of all that the units wrote, at the job's end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub merge: Option<Merge>,
     /// Files that each unit finds in its scratch directory.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inputs: Vec<Input>,
@@ -122,6 +152,8 @@ impl Default for CommandWork {
     fn default() -> Self {
         Self {
             program: Vec::new(),
+            per: Per::Unit,
+            parallel: false,
             env: BTreeMap::new(),
             timeout_ms: None,
             hang_ms: None,
@@ -129,6 +161,8 @@ impl Default for CommandWork {
             output_limit: OutputLimit::default(),
             cwd: None,
             cwd_optional: false,
+            merge: None,
+            stdin: None,
             inputs: Vec::new(),
             outputs: Vec::new(),
             files_limit: FILES_LIMIT,
@@ -159,6 +193,10 @@ pub fn archive_bytes_max(files_limit: u64) -> u64 {
 
 /// Bytes of a unit's files where the job does not say: 256 MiB.
 pub const FILES_LIMIT: u64 = 256 << 20;
+
+fn is_usual(per: &Per) -> bool {
+    *per == Per::Unit
+}
 
 fn files_limit() -> u64 {
     FILES_LIMIT

@@ -1,5 +1,5 @@
 //! What a worker tells of itself beside its tasks: what its machine is, how busy its slots are, how old the
-//! results of a datagram are. Farms run without any of it; people and logs want it.
+//! results of a datagram are, how long it stays. Farms run without any of it; people and logs want it.
 
 use crate::bytes::{Malformed, Reader, fields, items};
 use crate::field::Field;
@@ -31,6 +31,7 @@ pub struct Facts {
 fields! { Field:
     Facts { cores, memory_bytes, system, cpu, accelerators }
     Load { idle_us, slots }
+    TimeLeft { left_us, work_us }
 }
 items! { Field:
     // The slots of a load, which are the last in their message: those beyond the limit are left out.
@@ -68,4 +69,14 @@ pub struct Load {
     /// Share of the time since the last load that each slot was busy, in thousandths. A worker with more
     /// than [`LOAD_SLOTS_MAX`] slots gives the mean of all as the only one.
     pub slots: Vec<u16>,
+}
+
+/// How long a worker stays that must leave by itself, because a batch system ends it. Times are what is left when it is
+/// said: no wall clocks are compared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TimeLeft {
+    /// Until it has gone, in microseconds.
+    pub left_us: u64,
+    /// Until it gives back what waits and takes nothing more, in microseconds: a task should be over by then.
+    pub work_us: u64,
 }

@@ -40,6 +40,7 @@ kinds! {
     9 AGES Ages(Ages<'a> = ages);
     /// How often the worker became able to run what it had refused.
     10 ABLE Able(u32 = Field::read);
+    11 TIME_LEFT TimeLeft(TimeLeft = Field::read);
     33 WELCOME Welcome(Welcome = Field::read);
     34 OFFERS Offers(Offers<'a> = Offers::read);
     /// Credit and ranges of result sequences.

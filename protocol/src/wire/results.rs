@@ -4,7 +4,8 @@
 //! Hit: `unit u64 (from lo), target u32`.
 //! Command unit: `status u8, code i32, duration_us u64`, then stdout and stderr, each `form u8` and either
 //! `length u16, bytes` (form 0) or `hash [32], kept u64, total u64` (form 1: uploaded over the bulk channel). A unit
-//! that made files has `form u8` (2), `hash [32], bytes u64, count u32` before these: the archive of them, uploaded.
+//! that made files has `form u8` (2), `hash [32], bytes u64, count u32` before these: the archive of them, uploaded. One
+//! record for several units, which one program computed, has `128 u8, units u64` (2 or more) before all that.
 
 use crate::bytes::{Malformed, Reader, fields, tagged};
 use crate::field::Field;
@@ -115,9 +116,11 @@ impl Outputs {
     }
 }
 
-/// One unit of a command's result.
+/// What came of a program: of one unit of a command's result, or of several that one program computes together.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CommandUnit {
+    /// How many units, 1 or more.
+    pub units: u64,
     /// `None`: exit code 0.
     pub failed: Option<FailReason>,
     /// Exit code, or the signal's number; -1 where the program could not be started.
@@ -142,13 +145,40 @@ impl CommandUnit {
 
 fields! { Field:
     HitEntry { offset, target }
-    CommandUnit { failed, code, duration_us, outputs }
     Files { hash, bytes, count }
 }
 tagged! { Field:
     Stream {
         0 Inline(bytes),
         1 Uploaded { hash, kept, total },
+    }
+}
+
+/// Stands before the record of several units, where else its status is.
+const TOGETHER: u8 = 128;
+
+impl Field for CommandUnit {
+    fn put(&self, out: &mut Vec<u8>) {
+        if self.units != 1 {
+            out.push(TOGETHER);
+            self.units.put(out);
+        }
+        self.failed.put(out);
+        self.code.put(out);
+        self.duration_us.put(out);
+        self.outputs.put(out);
+    }
+
+    fn read(rest: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let units = match rest.0.first() {
+            Some(&TOGETHER) => rest.u8().and_then(|_| u64::read(rest))?,
+            _ => 1,
+        };
+        if units == 0 {
+            return Err(Malformed);
+        }
+        let (failed, code) = (Field::read(rest)?, Field::read(rest)?);
+        Ok(Self { units, failed, code, duration_us: Field::read(rest)?, outputs: Field::read(rest)? })
     }
 }
 

@@ -78,6 +78,7 @@ fn sample() -> Vec<u8> {
         p.ages(&[(1, 60_000), (5, 0)]);
         p.bye();
         p.pace(&Pace { idle_ms: 1, reconnect_ms: 2, period_ms: 3 });
+        p.time_left(&TimeLeft { left_us: 9, work_us: 8 });
     })
 }
 
@@ -104,8 +105,9 @@ fn every_message_comes_back_as_it_was() {
     assert_eq!(
         kinds.join(" "),
         "Hello TaskAck Results Feedback Heartbeat Welcome Offers ResultAck HeartbeatAnswer Revoke \
-         Facts Load Ages Bye Pace"
+         Facts Load Ages Bye Pace TimeLeft"
     );
+    assert_eq!(read[15], Message::TimeLeft(TimeLeft { left_us: 9, work_us: 8 }));
     assert_eq!(read[14], Message::Pace(Pace { idle_ms: 1, reconnect_ms: 2, period_ms: 3 }));
     assert_eq!(read[10..12], [Message::Facts(facts()), Message::Load(load())]);
     let Message::Ages(ages) = read[12].clone() else { panic!("{:?}", read[12]) };
@@ -259,6 +261,7 @@ fn unknown_kinds_are_skipped() {
 fn outputs_come_back_as_they_were() {
     let units = [
         CommandUnit {
+            units: 1,
             failed: None,
             code: 0,
             duration_us: 5,
@@ -269,6 +272,7 @@ fn outputs_come_back_as_they_were() {
             },
         },
         CommandUnit {
+            units: 1,
             failed: Some(FailReason::Signal),
             code: 9,
             duration_us: 6,

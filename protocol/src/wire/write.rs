@@ -190,6 +190,7 @@ plain! {
     feedback(Feedback): FEEDBACK;
     facts(Facts): FACTS;
     load(Load): LOAD;
+    time_left(TimeLeft): TIME_LEFT;
     welcome(Welcome): WELCOME;
     heartbeat_answer(HeartbeatAnswer): HEARTBEAT_ANSWER;
     revoke(Revoke): REVOKE;

@@ -286,9 +286,10 @@ impl Farm {
             }
             Record::Ran { job, node, units, .. } => {
                 for (unit, ran) in units {
+                    let at = Interval::new(*unit, unit.saturating_add(ran.units.into()));
                     match failure(ran, *node) {
-                        None => self.decide_all(*job, Interval::one(*unit), Class::Done)?,
-                        Some(failed) => self.fail(*job, Interval::one(*unit), failed)?,
+                        None => self.decide_all(*job, at, Class::Done)?,
+                        Some(failed) => self.fail(*job, at, failed)?,
                     }
                 }
             }

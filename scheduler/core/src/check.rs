@@ -50,7 +50,9 @@ impl Farm {
         still.retain(|id, _| self.jobs.get(*id).is_some());
         for job in self.jobs.queued() {
             let id = job.facts.job;
-            let able = idle.iter().find(|(node, _)| !job.refused_by.contains_key(node));
+            let able = idle.iter().find(|(node, _)| {
+                !job.refused_by.contains_key(node) && self.next_task(job, *node, now_us).is_some()
+            });
             let waits = job.active() && job.pending() > 0 && !job.waits_for_lease();
             let Some((_, node)) = able.filter(|_| waits) else {
                 still.remove(&id);

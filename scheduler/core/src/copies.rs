@@ -31,7 +31,10 @@ impl Farm {
             let (rate, node) = (self.jobs.at(*job_id).rate_on(id), self.nodes.at(id));
             let may_have = |of: &Candidate| {
                 let task = self.queues.dispatch(of.task, of.attempt);
-                task.is_some_and(|task| self.may_copy(id, task, of.faster_than < 0.0, now_us))
+                task.is_some_and(|task| {
+                    self.may_copy(id, task, of.faster_than < 0.0, now_us)
+                        && self.has_time(self.jobs.at(task.job), id, task.left, now_us)
+                })
             };
             let fits = |of: &Candidate| of.faster_than < rate && may_have(of);
             // What it still runs although others were faster takes up its slots as well: a copy would wait there.

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use starfarm_protocol::ids::{Boot, JobId, NodeId};
 use starfarm_protocol::interval::Interval;
+use starfarm_protocol::job::Per;
 use starfarm_protocol::journal::Record;
 use starfarm_protocol::wire::{Cancel, FailReason};
 
@@ -35,8 +36,12 @@ impl Farm {
         };
         let mut tasks: Vec<&Task> = self.queues.tasks_at(id).filter(may_be).collect();
         tasks.sort_unstable_by_key(|task| task.attempt);
-        let begun =
-            tasks.iter().take(free).flat_map(|task| (task.at.lo..task.at.hi).map(|unit| (task.job, unit)));
+        let may_be_unit = |task: &&Task| match self.jobs.at(task.job).facts.work.per {
+            Per::Unit => task.at.lo..task.at.hi,
+            Per::Task => task.at.lo..task.at.lo + 1,
+        };
+        let begun = tasks.iter().take(free);
+        let begun = begun.flat_map(|task| may_be_unit(task).map(|unit| (task.job, unit)));
         units.extend(begun.take(DEATH_UNITS_MAX));
         units
     }
@@ -104,6 +109,9 @@ impl Farm {
     /// poison.
     fn charge(&mut self, job_id: JobId, unit: u128, of: (NodeId, Boot), now_us: u64, deeds: &mut Deeds) {
         let Some(job) = self.jobs.unfinished(job_id).filter(|job| unit < job.facts.units) else { return };
+        if let Some(at) = self.ran_together(job, of.0, unit) {
+            return self.narrow_dead(job_id, at, now_us);
+        }
         let is = |class| job.units.coverage().has_in(Interval::one(unit), class);
         if !is(Class::Pending) && !is(Class::Out) || job.units.deaths.contains(unit, of) {
             return;

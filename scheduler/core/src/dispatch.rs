@@ -47,6 +47,8 @@ struct Room {
     units: u64,
     /// A task of far fewer units than so many is a part of one.
     whole: u64,
+    /// How large one of those that wait may be.
+    size: Size,
 }
 
 impl Farm {
@@ -87,7 +89,9 @@ impl Farm {
                 self.agenda.wake_at(again_us);
                 continue;
             }
-            let (mut ideal, doubted) = (self.ideal(job, id), self.doubts(job, id));
+            let doubted = self.doubts(job, id);
+            // What would not be over before the node leaves is for others.
+            let Some(mut ideal) = self.next_task(job, id, now_us) else { continue };
             if doubted {
                 ideal.units = 1;
             }
@@ -109,7 +113,8 @@ impl Farm {
                 Reach::Window => ideal.units.min(self.tail_units(job, 1)),
             };
             let tasks = if asked { room.min(slots) } else { room };
-            let room = Room { tasks, units: ideal.units, whole };
+            let size = Size { units: ideal.units.into(), whole: whole_units(job, &ideal).into() };
+            let room = Room { tasks, units: ideal.units, whole, size };
             let is_full = self.assign(job_id, id, room, now_us, deeds);
             let job = self.jobs.at(job_id);
             if job.waits_for_lease() {
@@ -127,7 +132,7 @@ impl Farm {
     /// As many tasks of a job as node `id` has room for go from gq, refilled if need be, to it; true where it has no room
     /// left. Of pieces it gets as many as make that much work: each would else cost it a round trip.
     fn assign(&mut self, job_id: JobId, id: NodeId, room: Room, now_us: u64, deeds: &mut Deeds) -> bool {
-        let Room { tasks: room, units: ideal, whole } = room;
+        let Room { tasks: room, units: ideal, whole, size } = room;
         let most = self.tasks_max(id);
         if most == 0 {
             return true;
@@ -143,13 +148,13 @@ impl Farm {
         let mut cut = waiting == usize::MAX;
         let (mut left, mut taken, mut is_apart) = (room as u64 * WHOLE, 0, true);
         while left > 0 && taken < most {
-            let mut task = is_apart.then(|| self.take_apart(job_id, id, ideal, now_us)).flatten();
+            let mut task = is_apart.then(|| self.take_apart(job_id, id, size, now_us)).flatten();
             is_apart = task.is_some();
-            task = task.or_else(|| self.take(job_id, ideal, &mut choice, now_us));
+            task = task.or_else(|| self.take(job_id, size, &mut choice, now_us));
             if task.is_none() && !std::mem::replace(&mut cut, true) {
                 // What waits should go to others. There may be more.
                 self.refill(job_id, ideal, left.div_ceil(WHOLE) as usize, deeds);
-                task = self.take(job_id, ideal, &mut choice, now_us);
+                task = self.take(job_id, size, &mut choice, now_us);
             }
             let Some(task) = task else { break };
             left = left.saturating_sub(Task::weight_of(task.units(), whole));
@@ -187,12 +192,11 @@ impl Farm {
     }
 
     /// Takes what another node computed before, and node `id` is to compute again.
-    fn take_apart(&mut self, job_id: JobId, id: NodeId, ideal: u64, now_us: u64) -> Option<Interval> {
+    fn take_apart(&mut self, job_id: JobId, id: NodeId, size: Size, now_us: u64) -> Option<Interval> {
         let job = self.jobs.at(job_id);
         if !job.checks.are_out() {
             return None;
         }
-        let size = Size { units: u128::from(ideal), whole: u128::from(whole_units(job, ideal)) };
         let (patience_us, others_could) = (job.check_patience_us(), self.others_could(id, job));
         let from_us = |unit: u128, first: NodeId, since_us: u64| {
             let back = job.returned_at(unit).filter(|back| others_could && back.node == id);
@@ -208,17 +212,16 @@ impl Farm {
         }
     }
 
-    /// Takes the first task of a job out of gq that the node may have, of one that is too large the first `ideal` units.
+    /// Takes the first task of a job out of gq that the node may have, of one that is too large the first units.
     /// None where there is none.
     fn take(
         &mut self,
         job_id: JobId,
-        ideal: u64,
+        size: Size,
         choice: &mut Option<Choice>,
         now_us: u64,
     ) -> Option<Interval> {
         let job = self.jobs.at_mut(job_id);
-        let size = Size { units: u128::from(ideal), whole: u128::from(whole_units(job, ideal)) };
         let Some(choice) = choice else {
             return self.queues.take(job_id, size, true, |unit| unit);
         };

@@ -44,6 +44,7 @@ impl Farm {
                     (node.load, node.idle_us) = (load.slots, idle_us);
                 }
                 Ok(Message::Able(times)) => self.on_able(id, times, now_us),
+                Ok(Message::TimeLeft(left)) => self.on_time_left(id, left, now_us, deeds),
                 Ok(Message::Ages(told)) => ages = told.take(AGES_MAX).collect(),
                 Ok(_) | Err(Malformed) => self.nodes.at_mut(id).totals.malformed += 1,
             }

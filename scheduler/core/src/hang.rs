@@ -78,6 +78,7 @@ impl Farm {
                 && self.nodes.at(id).health().takes_tasks()
                 && self.jobs.gives_out(job)
                 && !job.refused_by.contains_key(&id)
+                && self.has_time(job, id, at.units(), now_us)
                 && self.room(job, id, &self.ideal(job, id), NODE_TASKS_MAX as usize, now_us) > 0;
             if takes {
                 self.agenda.hung.remove(place);

@@ -9,8 +9,8 @@ use crate::told::Doing;
 
 impl Farm {
     /// What node `id` does, as far as pictures show it.
-    pub(crate) fn doing(&self, id: NodeId) -> Doing {
-        match (self.idle_reason(id), self.nodes.get(id)) {
+    pub(crate) fn doing(&self, id: NodeId, now_us: u64) -> Doing {
+        match (self.idle_reason(id, now_us), self.nodes.get(id)) {
             (Some(reason), _) => Doing::Idle(reason),
             (None, Some(node)) if node.health().is_there() => Doing::Busy,
             (None, _) => Doing::Away,
@@ -18,7 +18,7 @@ impl Farm {
     }
 
     /// Why node `id` has no task; none where it has, or is not there to compute.
-    pub(crate) fn idle_reason(&self, id: NodeId) -> Option<IdleReason> {
+    pub(crate) fn idle_reason(&self, id: NodeId, now_us: u64) -> Option<IdleReason> {
         let node = self.nodes.get(id).filter(|node| node.health().is_there())?;
         if !self.queues.ids_at(id).is_empty() {
             return None;
@@ -32,13 +32,15 @@ impl Farm {
                 job if job.pending() == 0 => IdleReason::NothingLeft,
                 job if job.refused_by.contains_key(&id) => IdleReason::Refused,
                 job if job.state == JobState::Paused => IdleReason::Paused,
+                job if self.next_task(job, id, now_us).is_none() => IdleReason::NoTime,
                 _ => return Some(IdleReason::Waiting),
             };
             // What is nearest to work tells most: what a person's word would give it, then what it could do once
             // it is repaired.
             let rank = |reason| match reason {
-                IdleReason::Paused => 3,
-                IdleReason::Refused => 2,
+                IdleReason::Paused => 4,
+                IdleReason::Refused => 3,
+                IdleReason::NoTime => 2,
                 IdleReason::NothingLeft => 1,
                 _ => 0,
             };

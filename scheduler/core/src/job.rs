@@ -241,7 +241,7 @@ impl Job {
     }
 
     /// Who gave the units of `at` back does not matter any more.
-    fn forget_returned(&mut self, at: Interval) {
+    pub(crate) fn forget_returned(&mut self, at: Interval) {
         while let Some((&lo, &back)) =
             self.returned.range(..at.hi).next_back().filter(|(_, back)| back.hi > at.lo)
         {

@@ -29,6 +29,8 @@ pub const PREFETCH_SCARCE_US: u64 = 250_000;
 pub const PREFETCH_TASKS_MIN: u64 = 2;
 /// How far one measured size may lead to a larger one.
 pub const GROWTH_MAX: u64 = 16;
+/// Units that one run computes together, and of which one may be what it failed of, go out again in so many tasks.
+pub const NARROWED_TO: u128 = 8;
 /// After a restart a node is believed to hold what an earlier scheduler may have given it: so many times the work that it
 /// was to hold ahead, measurements being as old as the last checkpoint ...
 pub const CLAIM_TIMES: f64 = 8.0;

@@ -104,6 +104,8 @@ pub(crate) struct Node {
     pub(crate) load: Vec<u16>,
     /// How long no slot of it had run anything then.
     pub(crate) idle_us: u64,
+    /// Until when its incarnation stays, where that has an end.
+    pub(crate) stay: Option<Stay>,
     /// Totals of speed-ups and slow-downs as heard last; none where they count from before our start.
     pub(crate) feedback: Option<Feedback>,
     /// What speed-ups and slow-downs moved the window by, in tasks.
@@ -181,6 +183,15 @@ impl GivenBack {
         self.is_told |= before.min(self.weight) >= Self::MOST;
         self.is_told
     }
+}
+
+/// Until when a node stays that leaves by itself, by the farm's clock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Stay {
+    /// Until then it takes tasks, which should be over by then.
+    pub(crate) works_us: u64,
+    /// Then it has gone.
+    pub(crate) ends_us: u64,
 }
 
 /// A unit that a slot runs.
@@ -265,6 +276,7 @@ impl Node {
             able_us: 0,
             load: Vec::new(),
             idle_us: 0,
+            stay: None,
             feedback: Some(Feedback::default()),
             steps: 0,
             task_us: 0.0,
@@ -301,7 +313,7 @@ impl Node {
         (self.claimed, self.listed) = Default::default();
         (self.beat, self.whole_us) = ((0, BTreeSet::new()), Some(now_us));
         (self.feedback, self.steps, self.able, self.task_us) = (Some(Feedback::default()), 0, 0, 0.0);
-        (self.given_back, self.worthless) = Default::default();
+        (self.given_back, self.worthless, self.stay) = Default::default();
         self.rating = Rating::new(now_us, period_us);
     }
 

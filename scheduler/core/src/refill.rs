@@ -4,6 +4,7 @@
 
 use starfarm_protocol::admin::Rule;
 use starfarm_protocol::ids::{JobId, NodeId};
+use starfarm_protocol::job::Per;
 use starfarm_protocol::journal::Record;
 
 use crate::deed::Deeds;
@@ -39,15 +40,18 @@ pub(crate) struct Ideal {
     pub(crate) grown: u64,
     /// The most near the job's end; `u64::MAX` where the user named the units.
     pub(crate) tail: u64,
+    /// The most that is over before the node leaves; `u64::MAX` where it stays.
+    pub(crate) in_time: u64,
 }
 
 /// Of what came back to gq, up to so many units go out as one task where the ideal has `ideal`. More of them are cut,
 /// so that the rest makes a task as well.
-pub(crate) fn whole_units(job: &Job, ideal: u64) -> u64 {
-    match job.facts.sizing {
+pub(crate) fn whole_units(job: &Job, ideal: &Ideal) -> u64 {
+    let whole = match job.facts.sizing {
         Sizing::Units(units) => units.max(1),
-        Sizing::TargetUs(_) => ideal.saturating_mul(2).max(2) - 1,
-    }
+        Sizing::TargetUs(_) => ideal.units.saturating_mul(2).max(2) - 1,
+    };
+    whole.min(ideal.in_time)
 }
 
 impl Farm {
@@ -64,7 +68,18 @@ impl Farm {
         let sized = |units: u64, rule, (target, grown, tail)| {
             let us = if rate == 0.0 { 0.0 } else { units as f64 * 1e6 / rate };
             let learning = !measured || matches!(rule, Rule::First | Rule::Growth);
-            Ideal { units, us, learning, rule, units_per_s: rate, measured, target, grown, tail }
+            Ideal {
+                units,
+                us,
+                learning,
+                rule,
+                units_per_s: rate,
+                measured,
+                target,
+                grown,
+                tail,
+                in_time: u64::MAX,
+            }
         };
         let target_us = match job.facts.sizing {
             Sizing::Units(units) => return sized(units.max(1), Rule::Fixed, (0, 0, u64::MAX)),
@@ -76,8 +91,9 @@ impl Farm {
             return sized(tail.min(first).max(1), Rule::First, (0, 0, tail));
         }
         // The tail has the last word, so what keeps it from being dust goes by what the node has done, not by what it says
-        // of its speed alone; and a program is no dust.
-        let floor = if job.facts.work.programs { 1 } else { within(TAIL_FLOOR_US).min(largest.max(first)) };
+        // of its speed alone; and a unit that is a program is no dust.
+        let is_one_run = job.facts.work.programs && job.facts.work.per == Per::Unit;
+        let floor = if is_one_run { 1 } else { within(TAIL_FLOOR_US).min(largest.max(first)) };
         let (target, tail) = (within(target_us), self.tail_units(job, floor));
         let learnt = job.rates.get(&id).map_or(0, |rate| rate.learnt(self.nodes.at(id).slots()));
         let grown = largest.max(first).max(learnt).saturating_mul(GROWTH_MAX);
@@ -88,6 +104,25 @@ impl Farm {
             _ => Rule::Target,
         };
         sized(wanted.min(grown), rule, (target, grown, tail))
+    }
+
+    /// As [`Farm::ideal`], and over before node `id` leaves; none where nothing of the job is.
+    pub(crate) fn next_task(&self, job: &Job, id: NodeId, now_us: u64) -> Option<Ideal> {
+        let ideal = self.ideal(job, id);
+        let Some(free_us) = self.free_us(id, ideal.us, now_us) else { return Some(ideal) };
+        if free_us < TAIL_FLOOR_US {
+            return None;
+        }
+        if ideal.units_per_s == 0.0 {
+            return Some(ideal);
+        }
+        let in_time = (ideal.units_per_s * free_us as f64 / 1e6) as u64;
+        if ideal.units <= in_time {
+            return Some(Ideal { in_time, ..ideal });
+        }
+        let can_be_cut = matches!(job.facts.sizing, Sizing::TargetUs(_)) && in_time > 0;
+        let us = in_time as f64 * 1e6 / ideal.units_per_s;
+        can_be_cut.then_some(Ideal { units: in_time, us, in_time, rule: Rule::TimeLeft, ..ideal })
     }
 
     /// How much of `job` a node may hold beside what it runs, if its next task is `ideal`.
@@ -111,6 +146,7 @@ impl Farm {
         let most = share.max(u128::from(did)) / u128::from(ideal.units);
         let most = usize::try_from(most).unwrap_or(usize::MAX);
         window.tasks = window.tasks.min(most.max((PREFETCH_TASKS_MIN * slots) as usize));
+        window.tasks = window.tasks.min(self.tasks_in_time(id, ideal.us, now_us));
         window
     }
 

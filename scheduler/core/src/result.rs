@@ -15,6 +15,7 @@ use starfarm_protocol::wire::{CommandUnit, HitEntry, Outcome, ResultEntry, Resul
 use crate::commits::{Unacknowledged, add_range};
 use crate::deed::Deeds;
 use crate::farm::Farm;
+use crate::found::{Found, Speed, read_body, speed_of};
 use crate::hits::Hit;
 use crate::job::{Body, Job, Sizing};
 use crate::limits::SICK_FAILURES;
@@ -166,7 +167,7 @@ impl Farm {
         let job = self.jobs.at(job_id);
         // Nearly all results of a search have no hits, and none of its hits is known.
         let tells = !(entry.body.is_empty() && job.hits.is_empty() && job.checks.planted.is_empty());
-        let Some(found) = read_body(job.facts.work.body, entry) else {
+        let Some(found) = read_body(job.facts.work, entry) else {
             let flaw = Flaw::Body { bytes: entry.body.len() as u16, units: entry.units };
             return Some((self.on_flaw(id, entry, flaw, now_us, deeds), None));
         };
@@ -177,15 +178,8 @@ impl Farm {
         if matches!(rights, Rights::NotYet) {
             return None;
         }
-        if let Found::Hits(hits) = &found
-            && tells
-            && let Some((unit, why)) = self.untruth(job_id, at, hits)
-        {
-            self.distrust(job_id, Untrue { unit, node: id, why, against: None }, deeds);
-            return Some((Verdict::False, None));
-        }
-        if let Some(flaw) = self.flaw(id, entry, &found, position, now_us) {
-            return Some((self.on_flaw(id, entry, flaw, now_us, deeds), None));
+        if let Some(verdict) = self.worthless(id, entry, &found, (position, tells), now_us, deeds) {
+            return Some((verdict, None));
         }
         if let Found::Hits(hits) = &found
             && position != Position::Whole
@@ -195,8 +189,14 @@ impl Farm {
         self.forget_refusal(id, entry);
         let passed_before = self.jobs.at(job_id).units.coverage().count(Class::Done) > 0;
         let mut known = Vec::new();
+        let mut again = 0;
         let (counted, has_passed) = match &found {
             Found::Ran(ran) => self.on_ran(id, entry, ran, &rights, &mut known, deeds),
+            Found::Together(outcome) => {
+                let counted = self.on_together(id, entry, outcome, &rights, now_us, deeds);
+                again = counted.again;
+                (counted.units, counted.units > 0)
+            }
             Found::Hits(hits) => (self.on_searched(id, entry, hits, &rights, now_us, deeds), false),
             Found::Nothing => (self.on_searched(id, entry, &[], &rights, now_us, deeds), false),
         };
@@ -212,7 +212,7 @@ impl Farm {
         let job = self.jobs.at_mut(job_id);
         if !job.state.ended() {
             // The end's record has told the sum; a late duplicate must not make live and replay differ.
-            job.totals.duplicate_units += at.units() - counted - lacks;
+            job.totals.duplicate_units += (at.units() - counted).saturating_sub(lacks.max(again));
         }
         if counted > 0 && matches!(found, Found::Ran(_)) {
             self.judge(job_id, now_us, deeds);
@@ -222,7 +222,28 @@ impl Farm {
             self.on_flaw(id, entry, Flaw::NotGiven, now_us, deeds);
         }
         self.end_if_over(job_id, now_us, deeds);
-        Some((verdict_of(counted, lacks, at.units()), given_us))
+        Some((verdict_of(counted, (lacks, again), at.units()), given_us))
+    }
+
+    /// What becomes of a result that can be read and cannot count.
+    fn worthless(
+        &mut self,
+        id: NodeId,
+        entry: &ResultEntry<'_>,
+        found: &Found,
+        (position, tells): (Position, bool),
+        now_us: u64,
+        deeds: &mut Deeds,
+    ) -> Option<Verdict> {
+        if let Found::Hits(hits) = found
+            && tells
+            && let Some((unit, why)) = self.untruth(entry.job, entry.at(), hits)
+        {
+            self.distrust(entry.job, Untrue { unit, node: id, why, against: None }, deeds);
+            return Some(Verdict::False);
+        }
+        let flaw = self.flaw(id, entry, found, position, now_us)?;
+        Some(self.on_flaw(id, entry, flaw, now_us, deeds))
     }
 
     /// Why a result that can be read cannot count.
@@ -237,6 +258,11 @@ impl Farm {
         let (job, at) = (entry.job, entry.at());
         match found {
             Found::Ran(ran) if !self.outputs_are_there(job, at, ran) => Some(Flaw::NoOutput),
+            Found::Together(outcome)
+                if self.jobs.at(job).units.coverage().has_open_in(at) && !self.has_outputs(outcome) =>
+            {
+                Some(Flaw::NoOutput)
+            }
             // As a rule it is a whole task. There are only as many ends as tasks.
             _ if matches!(position, Position::Whole | Position::AtAnEnd) => None,
             _ => self.one_piece_too_many(id, job, at, now_us),
@@ -426,10 +452,12 @@ impl Farm {
     }
 }
 
-/// What became of a result of so many units, of which these counted, and the node lacked the right to those.
-fn verdict_of(counted: u128, lacks: u128, units: u128) -> Verdict {
+/// What became of a result of so many units, of which these counted, the node lacked the right to those, and others are
+/// wanted again.
+fn verdict_of(counted: u128, (lacks, again): (u128, u128), units: u128) -> Verdict {
     match counted {
         _ if lacks > 0 => Verdict::NeverGiven,
+        _ if again > 0 => Verdict::Returned,
         0 => Verdict::Duplicate,
         counted if counted == units => Verdict::Counted,
         _ => Verdict::CountedPartly,
@@ -441,46 +469,4 @@ fn verdict_of(counted: u128, lacks: u128, units: u128) -> Verdict {
 fn is_known_failure(job: &Job, unit: u128, attempt: Attempt) -> bool {
     job.units.failures.of(unit).any(|run| run.0 == attempt)
         || job.units.reopened.get(unit).is_some_and(|first| attempt < first)
-}
-
-/// The body of a result that was computed, by the kind of work.
-enum Found {
-    Nothing,
-    Hits(Vec<HitEntry>),
-    Ran(Vec<CommandUnit>),
-}
-
-/// Reads the body; `None` where it does not fit the work and the interval.
-fn read_body(body: Body, entry: &ResultEntry<'_>) -> Option<Found> {
-    match body {
-        Body::Hits { targets, .. } => {
-            let hits = HitEntry::read_all(entry.body).ok()?;
-            let fits = hits.iter().all(|hit| hit.offset < entry.units && hit.target < targets);
-            fits.then_some(Found::Hits(hits))
-        }
-        Body::Outcomes { .. } => {
-            let units = CommandUnit::read_all(entry.body).ok()?;
-            (units.len() as u64 == entry.units).then_some(Found::Ran(units))
-        }
-        Body::Nothing => entry.body.is_empty().then_some(Found::Nothing),
-    }
-}
-
-/// What a result says of speed.
-enum Speed {
-    /// So many units took so long, in microseconds.
-    Of(u64, u64),
-    /// Programs that fail at once are no fast ones, unless all of them do.
-    OfFailures,
-}
-
-fn speed_of(entry: &ResultEntry<'_>, found: &Found) -> Speed {
-    let Found::Ran(ran) = found else { return Speed::Of(entry.units, entry.duration_us) };
-    let failed = ran.iter().filter(|unit| unit.failed.is_some());
-    let (failed, failed_us) =
-        failed.fold((0, 0_u64), |(units, sum_us), unit| (units + 1, sum_us.saturating_add(unit.duration_us)));
-    match entry.units.checked_sub(failed).expect("its body was read as one outcome a unit") {
-        0 => Speed::OfFailures,
-        passed => Speed::Of(passed, entry.duration_us.saturating_sub(failed_us)),
-    }
 }

@@ -25,7 +25,8 @@ impl Farm {
 
     /// What of a result's units is out at this node goes back to gq, but for what was given to it after the attempt
     /// that it gives back: then this result is an old one that comes again.
-    pub(crate) fn take_back(&mut self, id: NodeId, entry: &ResultEntry<'_>, now_us: u64) {
+    pub(crate) fn take_back(&mut self, id: NodeId, entry: &ResultEntry<'_>, now_us: u64) -> Vec<Interval> {
+        let mut back = Vec::new();
         for task_id in self.queues.of_node_in(id, entry.job, entry.at()) {
             let task = self.queues.task(task_id);
             if task.attempt <= entry.attempt {
@@ -39,9 +40,11 @@ impl Farm {
                 if job.revoked.is_none_or(|(before, _)| before <= entry.attempt) {
                     job.returned_by(id, at, now_us);
                 }
+                back.push(at);
             }
         }
         self.forget_copies(id, entry.job, entry.at(), entry.attempt);
+        back
     }
 
     /// The node can run the job after all, if it was given this since it refused that.

@@ -5,6 +5,7 @@
 
 use starfarm_protocol::ids::{JobId, NodeId};
 use starfarm_protocol::interval::Interval;
+use starfarm_protocol::job::Per;
 use starfarm_protocol::limits::RUNNING_MAX;
 use starfarm_protocol::wire::Cancel;
 
@@ -41,14 +42,14 @@ impl Farm {
             .collect();
         let asked = overdue.iter().map(|(_, of)| of).find(|of| !of.kept);
         if let Some(&Overdue { job, left_us, .. }) = asked
-            && self.idles_for(job, id, left_us)
+            && self.idles_for(job, id, left_us, now_us)
         {
             self.queues.trimmed(id, job);
             self.revoke_from(id, self.so_far(job, Cancel::Graceful));
         }
         let kept = overdue.iter().map(|(_, of)| of).find(|of| of.kept);
         if let Some(&Overdue { job, left_us, .. }) = kept
-            && self.idles_for(job, id, left_us)
+            && self.idles_for(job, id, left_us, now_us)
         {
             let of_job = overdue.iter().filter(|(_, of)| of.kept && of.job == job).map(|(task, _)| *task);
             self.take_kept(id, job, &of_job.collect::<Vec<_>>(), now_us, deeds);
@@ -66,7 +67,9 @@ impl Farm {
             return None;
         }
         let may_run = self.may_run(task);
-        if task.left < 2 && may_run {
+        // Units that are computed together are one run, which may know how to stop.
+        let is_one_run = task.left < 2 || (job.facts.work.per == Per::Task && task.trims == TRIMS_MAX);
+        if is_one_run && may_run {
             return None;
         }
         // Nobody may know what its units take, but not even the first was begun.
@@ -127,7 +130,7 @@ impl Farm {
     }
 
     /// A node other than `id` idles that would do a unit of the job well before the rest there is done.
-    fn idles_for(&self, job_id: JobId, id: NodeId, left_us: f64) -> bool {
+    fn idles_for(&self, job_id: JobId, id: NodeId, left_us: f64, now_us: u64) -> bool {
         let job = self.jobs.at(job_id);
         let hungry = |from: NodeId| self.nodes.hungry_from(NodeId(from.0.saturating_add(1)), Reach::Slots);
         let all =
@@ -136,7 +139,8 @@ impl Farm {
             let (node, rate) = (self.nodes.at(other), job.rate_on(other));
             let unit_us = if rate > 0.0 { 1e6 / rate } else { 0.0 };
             let idles = self.queues.held(other) < usize::from(node.slots()) && node.health().takes_tasks();
-            let may = other != id && !job.refused_by.contains_key(&other);
+            let may =
+                other != id && !job.refused_by.contains_key(&other) && self.has_time(job, other, 1, now_us);
             may && idles && COPY_GAIN * unit_us + COPY_GAIN_US < left_us
         })
     }

@@ -40,7 +40,7 @@ impl Farm {
             dirty.iter().for_each(|&id| self.nodes.mark(id));
         }
         if self.config.watch {
-            self.watch(&dirty, deeds);
+            self.watch(&dirty, now_us, deeds);
         }
         // Behind the states that it counts: who reads them in order counts none twice.
         if std::mem::take(&mut self.telemetry.is_due) {

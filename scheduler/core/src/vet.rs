@@ -109,7 +109,12 @@ fn vet_units(job: &Job, record: &Record) -> Result<(), String> {
                 hi => Err(format!("targets up to {hi} of job {id}, which has {}", targets_of(&job.facts))),
             }
         }
-        Record::Ran { units, .. } => units.iter().try_for_each(|(unit, _)| one(*unit)),
+        Record::Ran { units, .. } => units.iter().try_for_each(|(unit, outcome)| match outcome.units {
+            1 => one(*unit),
+            // Those that fail together are run again in smaller tasks.
+            _ if outcome.failed.is_some() => Err(format!("units from {unit} on of job {id} failed together")),
+            units => all(&[(*unit, unit.saturating_add(units.into()))]),
+        }),
         Record::Tried { unit, .. } | Record::Died { unit, .. } | Record::Failed { unit, .. } => one(*unit),
         Record::FailedAlike { units, .. } | Record::Retried { units, .. } | Record::Rerun { units, .. } => {
             all(units)

@@ -113,6 +113,12 @@ impl Farm {
         self.jobs.iter().map(|job| job.facts.spec)
     }
 
+    /// Jobs whose units have outcomes, each with what it is made from.
+    pub fn specs_with_outcomes(&self) -> impl Iterator<Item = (JobId, ContentHash)> + '_ {
+        let with = self.jobs.iter().filter(|job| matches!(job.facts.work.body, Body::Outcomes { .. }));
+        with.map(|job| (job.facts.job, job.facts.spec))
+    }
+
     /// What unfinished jobs that run programs are made from: what is put may belong to one of these.
     pub fn specs_of_programs(&self) -> impl Iterator<Item = ContentHash> + '_ {
         self.jobs.queued().filter(|job| job.facts.work.programs).map(|job| job.facts.spec)
@@ -181,6 +187,7 @@ impl Farm {
             outputs_cut: 0,
             failures: Vec::new(),
             conflicts: Vec::new(),
+            merge: None,
             trust: None,
         }
     }
@@ -397,6 +404,10 @@ fn node_info(id: NodeId, node: &mut Node, held: usize, now_us: u64) -> NodeInfo 
         joined_us: node.joined_us,
         load: node.loads(),
         idle_us: node.idle_us,
+        time_left_seconds: node
+            .stay
+            .filter(|_| node.health().is_there())
+            .map(|stay| seconds(stay.ends_us.saturating_sub(now_us))),
         datagram_bytes: Some(DATAGRAM_BYTES_MAX as u32),
         system: facts.map(|facts| facts.system.clone()),
         cpu: facts.map(|facts| facts.cpu.clone()),

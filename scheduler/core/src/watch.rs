@@ -31,13 +31,13 @@ impl Farm {
     }
 
     /// Tells what changed at the nodes that this turn looked at.
-    pub(crate) fn watch(&mut self, ids: &[NodeId], deeds: &mut Deeds) {
+    pub(crate) fn watch(&mut self, ids: &[NodeId], now_us: u64, deeds: &mut Deeds) {
         for &id in ids {
             // One that has left is told of once more: it is lost.
             let known = |node: &&Node| node.health().boot().is_some() || node.told.state.is_some();
             let Some(node) = self.nodes.get(id).filter(known) else { continue };
             let (state, why) = (node.health().state(), node.why());
-            let doing = self.doing(id);
+            let doing = self.doing(id, now_us);
             let node = self.nodes.at_mut(id);
             let name = || node.name.clone();
             if node.told.state.replace(state) != Some(state) || node.told.why != why {

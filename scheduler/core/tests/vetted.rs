@@ -85,7 +85,7 @@ fn what_a_checkpoint_tells_of_hits_that_it_lacks_lies_in_the_space_too() {
 #[test]
 fn units_lie_in_the_space_also_the_largest_number() {
     let outputs = Outputs { files: None, stdout: Stream::Inline(vec![]), stderr: Stream::Inline(vec![]) };
-    let ran = CommandUnit { failed: None, code: 0, duration_us: 1, outputs };
+    let ran = CommandUnit { units: 1, failed: None, code: 0, duration_us: 1, outputs };
     let failed = FailedUnit { reason: FailReason::Exit, code: None, node: None };
     let (job, node, attempt, boot) = (JOB, NODE, Attempt(1), Boot(1));
     for unit in [10, u128::MAX] {

@@ -5,6 +5,7 @@
 //! ahead of the journal, and what a crash took from its end is written again when the journal is replayed. Files
 //! are opened when they are first needed.
 
+mod in_order;
 mod job_file;
 mod kept;
 mod note;
@@ -24,6 +25,7 @@ use starfarm_scheduler_core::{NodeId, Record};
 
 use crate::descriptors::wait_for;
 use crate::store::disk::{if_there, numbers};
+pub(crate) use in_order::InOrder;
 use job_file::{Access, JobFile, Known};
 pub(crate) use job_file::{Output, Page};
 pub(crate) use kept::Snapshot;

@@ -80,7 +80,7 @@ mod tests {
         assert_eq!((unnamed.of(&key), unnamed.of(&PublicKey([8; 32]))), (60, 0));
         let uploaded = |byte| Stream::Uploaded { hash: hash(byte), kept: 1, total: 1 };
         let outputs = Outputs { files: None, stdout: uploaded(1), stderr: uploaded(9) };
-        unnamed.name(&CommandUnit { failed: None, code: 0, duration_us: 1, outputs });
+        unnamed.name(&CommandUnit { units: 1, failed: None, code: 0, duration_us: 1, outputs });
         assert_eq!(unnamed.of(&key), 50);
         unnamed.put(hash(4), key, 5, start + UNNAMED_KEPT / 2);
         assert_eq!(unnamed.take_old(start + UNNAMED_KEPT / 2), []);

@@ -157,3 +157,22 @@ fn who_waits_has_the_files_at_the_end_and_so_has_who_runs() {
     assert!(refused.stderr.contains("cannot write /dev/null/x"), "{}", refused.stderr);
     assert_eq!(farm.ask(&["jobs"])["jobs"].as_array().unwrap().len(), 1);
 }
+
+#[test]
+fn what_failed_units_left_is_kept_where_a_person_wants_it() {
+    let mut farm = Farm::start();
+    farm.add_worker("w1", &["--slots", "1", "--keep-failed", "2"]);
+    let script = "echo {} > $STARFARM_SCRATCH/trace; test {} -gt 3 || exit 1";
+    let job = ["--range", "1..8", "--retries", "0", "--max-failures", "never", "--", "sh", "-c", script];
+    let id = farm.submit(&job);
+    farm.wait(&id).exits(1);
+    let traces = |name: &str| -> Vec<String> {
+        let kept = files(&farm.worker_state(name).join("failed"));
+        kept.into_values().map(|trace| String::from_utf8(trace).unwrap()).collect()
+    };
+    assert_eq!(traces("w1"), ["2\n", "3\n"], "the newest of three, and none of those that passed");
+    let dir = farm.worker_state("w1").join("failed");
+    let said = farm.workers[0].log();
+    assert_eq!(said.matches(dir.to_str().unwrap()).count(), 1, "{said}");
+    assert!(files(&farm.worker_state("w1").join("scratch")).is_empty());
+}

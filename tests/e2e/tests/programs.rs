@@ -1,116 +1,209 @@
-//! Programs that misbehave: too much output, no end, children that hide.
+//! Programs that people bring, each against a run of the same without a farm: the bytes are the same.
 #![allow(clippy::unwrap_used)]
 
-use starfarm_e2e::{Farm, alive, units, until, until_some};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
-/// The most memory that the worker ever had, in MiB.
-fn peak_mib(farm: &Farm) -> u64 {
-    let pid = farm.workers[0].pid().as_raw_nonzero();
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1024
-}
+use starfarm_e2e::{Farm, TempDir, program, run, skip};
 
-#[test]
-fn of_too_much_output_head_and_tail_are_kept_and_memory_stays_small() {
-    let farm = Farm::with_workers(1, 2);
-    let script = "echo HEAD; yes | head -c 1000000000; echo; echo TAIL";
-    let id = farm.submit(&["--range", "0..2", "--units-per-task", "1", "--", "sh", "-c", script]);
-    farm.wait(&id).exits(0);
-    for output in farm.results(&id)["outputs"].as_array().unwrap() {
-        let stdout = &output["stdout"];
-        let text = stdout["text"].as_str().unwrap();
-        assert!(text.starts_with("HEAD\ny\n") && text.ends_with("y\n\nTAIL\n"), "{:.40}", text);
-        assert_eq!(stdout["total"], 1_000_000_011);
-        assert!(stdout["kept"].as_u64().unwrap() < 2 << 20, "{}", stdout["kept"]);
+/// Where a program is; `None`, and the test is noted as skipped, where it is not on this machine.
+fn has(name: &str, test: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_there = std::env::split_paths(&path).any(|folder| folder.join(name).is_file());
+    if !is_there {
+        skip(name, test, "it is not installed");
     }
-    let peak = peak_mib(&farm);
-    assert!(peak < 96, "the worker took {peak} MiB for two programs of 1 GB each");
+    is_there
 }
 
-#[test]
-fn a_program_that_hangs_is_ended_when_its_time_is_over() {
-    let farm = Farm::with_workers(1, 2);
-    let dir = farm.temp().path().display().to_string();
-    // The second does not heed TERM.
-    let script = format!("echo $$ > {dir}/pid-{{}}; case {{}} in 1) trap '' TERM;; esac; {}", farm.forever());
-    let args = ["--range", "0..2", "--units-per-task", "1", "--timeout-seconds", "0.3", "--"];
-    let id = farm.submit(&[&args[..], &["sh", "-c", &script]].concat());
-    farm.wait(&id).exits(1);
-    let failed = farm.results(&id)["failed"].take();
-    assert!(failed.as_array().unwrap().iter().all(|unit| unit["reason"] == "timeout"), "{failed}");
-    for file in ["pid-0", "pid-1"] {
-        let pid = std::fs::read_to_string(farm.temp().path().join(file)).unwrap().trim().parse().unwrap();
-        assert!(!alive(pid), "{file} lives on");
+fn project(farm: &Farm, files: &[(&str, &str)], job: &str) -> PathBuf {
+    let dir = farm.temp().path().join("project");
+    for (name, text) in files {
+        let path = dir.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    fs::create_dir_all(&dir).unwrap();
+    fs::write(dir.join("job.toml"), job).unwrap();
+    dir
+}
+
+/// Runs a line of the shell in `dir`, as somebody without a farm would; what it wrote.
+fn serial(dir: &Path, line: &str) -> Vec<u8> {
+    let output = Command::new("sh").args(["-ec", line]).current_dir(dir).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    output.stdout
+}
+
+/// Submits the job of a project, waits for its end, and writes its files into a folder beside it.
+fn done(farm: &Farm, dir: &Path) -> (String, PathBuf) {
+    let id = farm.submit(&[dir.join("job.toml").to_str().unwrap()]);
+    farm.wait(&id).exits(0);
+    let out = dir.with_file_name("out");
+    farm.cli(&["results", &id, "--dir", out.to_str().unwrap()]).exits(0);
+    (id, out)
+}
+
+/// The files of two folders have the same names, and end with the same `bytes`: before these may stand a date.
+fn same_files(one: &Path, other: &Path, count: usize, bytes: usize) {
+    let names: Vec<_> = fs::read_dir(one).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names.len(), count);
+    for name in names {
+        let [one, other] = [one, other].map(|dir| fs::read(dir.join(&name)).unwrap());
+        assert_eq!(one.len(), other.len());
+        let from = one.len() - bytes.min(one.len());
+        assert!(one[from..] == other[from..], "{name:?}");
     }
 }
 
+const SCENE: &str = "camera { location <0, 1, -4> look_at 0 }\nlight_source { <3, 5, -4> rgb 1 }\n\
+                     #include \"colours.inc\"\n\
+                     box { -0.8, 0.8 rotate <0, 360 * clock, 0> pigment { checker Red_One, White_One scale 0.3 } }\n";
+const COLOURS: &str = "#declare Red_One = rgb <0.8, 0.1, 0.1>;\n#declare White_One = rgb 1;\n";
+
 #[test]
-fn a_child_that_leaves_its_group_is_ended_with_its_unit() {
-    let farm = Farm::with_workers(1, 1);
-    let away = farm.temp().path().join("away");
-    let away = away.display();
-    let script = format!(
-        "setsid sh -c 'echo $$ > {away}; {}' > /dev/null 2>&1 & \
-         while ! test -s {away}; do sleep 0.01; done; echo gone",
-        farm.forever()
+fn an_animation_of_povray_has_the_pixels_of_a_serial_run() {
+    if !has("povray", "an_animation_of_povray_has_the_pixels_of_a_serial_run") {
+        return;
+    }
+    let farm = Farm::with_workers(3, 1);
+    let job = "[space]\nkind = \"frames\"\nfirst = 1\nlast = 9\n[task]\nexecutor = \"command\"\n\
+               program = [\"povray\", \"+Iscene.pov\", \"+Linc\", \"+K{clock}\", \"+Oframe{}.ppm\", \"+FP\", \"+W80\", \"+H60\", \"+WT1\", \"-D\", \"-GA\"]\n\
+               inputs = [\"scene.pov\", \"inc/**\"]\noutputs = [\"frame{}.ppm\"]\n";
+    let dir = project(&farm, &[("scene.pov", SCENE), ("inc/colours.inc", COLOURS)], job);
+    let (_, out) = done(&farm, &dir);
+    serial(
+        &dir,
+        "mkdir ../serial; for n in 1 2 3 4 5 6 7 8 9; do \
+         clock=$(awk \"BEGIN { printf \\\"%.17g\\\", ($n - 1) / 8 }\"); \
+         povray +Iscene.pov +Linc +K$clock +O../serial/frame$n.ppm +FP +W80 +H60 +WT1 -D -GA 2>/dev/null; done",
     );
-    let id = farm.submit(&["--range", "0..1", "--", "sh", "-c", &script]);
-    farm.wait(&id).exits(0);
-    assert_eq!(farm.results(&id)["outputs"][0]["stdout"]["text"], "gone\n");
-    let pid = std::fs::read_to_string(farm.temp().path().join("away")).unwrap().trim().parse().unwrap();
-    until("the child is ended too", || !alive(pid));
+    same_files(&dir.with_file_name("serial"), &out, 9, 80 * 60 * 3);
 }
 
 #[test]
-fn a_child_that_keeps_the_output_open_does_not_hold_its_unit() {
-    let farm = Farm::with_workers(1, 1);
-    let file = farm.temp().path().join("holder");
-    let script = format!("({}) & echo $! > {}; echo done", farm.forever(), file.display());
-    let id = farm.submit(&["--range", "0..1", "--", "sh", "-c", &script]);
-    farm.wait(&id).exits(0);
-    let pid = until_some("the child is named", || std::fs::read_to_string(&file).ok()?.trim().parse().ok());
-    until("the child is ended", || !alive(pid));
-}
-
-/// Writes 33 000 bytes.
-const LONG: &str = "i=0; while test $i -lt 3000; do echo 0123456789; i=$((i+1)); done";
-
-#[test]
-fn what_is_longer_than_its_limit_is_counted_and_told_by_all_who_are_asked() {
-    let farm = Farm::with_workers(1, 2);
-    let script = format!("test {{}} = 1 || exec echo short; {LONG}");
-    let args = ["submit", "--wait", "--output-limit", "4096", "--range", "0..3", "--", "sh", "-c", &script];
-    farm.cli(&args).exits(0).says(&["1 output was longer than output_limit"]);
-    assert_eq!(farm.job("1")["outputs_cut"], 1);
-    let shown = farm.cli(&["job", "show", "1"]).exits(0).stdout.clone();
-    assert!(shown.contains("1 output was longer than output_limit"), "{shown}");
-    let results = farm.cli(&["results", "1"]);
-    results.exits(0).says(&["1 output was longer than output_limit"]);
-    let outputs = farm.results("1")["outputs"].take();
-    let long = outputs.as_array().unwrap().iter().find(|output| output["unit"] == "1").unwrap();
-    let (stdout, text) = (&long["stdout"], long["stdout"]["text"].as_str().unwrap());
-    assert_eq!(
-        (&stdout["total"], &stdout["kept"], &stdout["cut_at"]),
-        (&33_000.into(), &4_096.into(), &2_048.into())
+fn a_folder_of_images_is_converted_as_by_a_loop() {
+    if !has("convert", "a_folder_of_images_is_converted_as_by_a_loop") {
+        return;
+    }
+    let farm = Farm::with_workers(2, 2);
+    let names: String = (0..12).map(|n| format!("image-{n}\n")).collect();
+    let job = "[space]\nkind = \"list\"\nfile = \"names.txt\"\n[task]\nexecutor = \"command\"\n\
+               program = [\"convert\", \"images/{}.ppm\", \"-resize\", \"50%\", \"-negate\", \"{}.pgm\"]\n\
+               inputs = [\"images/**\"]\noutputs = [\"{}.pgm\"]\n";
+    let dir = project(&farm, &[("names.txt", &names)], job);
+    serial(
+        &dir,
+        "mkdir images; for n in $(seq 0 11); do convert -size 64x48 gradient:red-rgb\\($((n * 20)),90,200\\) images/image-$n.ppm; done",
     );
-    // Head and tail and nothing between: no mark is among the program's own bytes.
-    let all = "0123456789\n".repeat(3_000);
-    assert_eq!(text, [&all[..2_048], &all[all.len() - 2_048..]].concat());
+    let (_, out) = done(&farm, &dir);
+    serial(
+        &dir,
+        "mkdir ../serial; while read -r name; do \
+         convert images/$name.ppm -resize 50% -negate ../serial/$name.pgm; done < names.txt",
+    );
+    same_files(&dir.with_file_name("serial"), &out, 12, usize::MAX);
 }
 
+/// A sequence of so many letters, different for each seed.
+fn sequence(mut seed: u64, letters: usize) -> String {
+    let mut letter = || {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        b"ACGT"[(seed >> 33) as usize % 4] as char
+    };
+    (0..letters).map(|_| letter()).collect()
+}
+
+/// The query is split, one sequence a unit; merged, the answer is that of one run over all.
 #[test]
-fn with_a_strict_limit_a_unit_that_writes_more_has_failed() {
+fn a_split_blast_query_gives_the_answer_of_the_whole_one() {
+    if !has("blastn", "a_split_blast_query_gives_the_answer_of_the_whole_one") {
+        return;
+    }
+    let farm = Farm::with_workers(2, 2);
+    let subjects: Vec<String> = (0..20).map(|n| sequence(n, 2_000)).collect();
+    let fasta: String = subjects.iter().enumerate().map(|(n, of)| format!(">subject{n}\n{of}\n")).collect();
+    let queries: Vec<String> =
+        (0..24).map(|n| format!(">query{n}\n{}\n", &subjects[n % 20][50 * n..50 * n + 300])).collect();
+    let mut files = vec![("subjects.fa".to_owned(), fasta), ("all.fa".to_owned(), queries.concat())];
+    files.extend(queries.iter().enumerate().map(|(n, of)| (format!("queries/{n:02}.fa"), of.clone())));
+    let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    let job = "[space]\nkind = \"list\"\nfile = \"names.txt\"\n[task]\nexecutor = \"command\"\n\
+               program = [\"blastn\", \"-db\", \"db\", \"-query\", \"queries/{}\", \"-outfmt\", \"6\"]\n\
+               inputs = [\"db.*\", \"queries/*\"]\n[merge]\nkind = \"concat\"\n";
+    let dir = project(&farm, &files, job);
+    serial(&dir, "makeblastdb -in subjects.fa -dbtype nucl -out db > /dev/null; ls queries > names.txt");
+    let id = farm.submit(&[dir.join("job.toml").to_str().unwrap()]);
+    farm.wait(&id).exits(0);
+    let whole = serial(&dir, "blastn -db db -query all.fa -outfmt 6");
+    assert!(whole.len() > 1_000);
+    let merged = farm.cli(&["results", &id, "--merged"]);
+    merged.exits(0);
+    assert!(merged.stdout.as_bytes() == whole, "{}", merged.stdout);
+}
+
+/// hashcat goes from here to there; the farm says from where and how far. One of its runs finds the word.
+#[test]
+fn hashcat_searches_its_keyspace_task_by_task() {
+    let test = "hashcat_searches_its_keyspace_task_by_task";
+    if !has("hashcat", test) {
+        return;
+    }
     let farm = Farm::with_workers(1, 1);
-    let script = format!("test {{}} = 1 || exec echo short; {LONG}");
-    let args = ["--output-limit", "strict:4096", "--range", "0..3", "--", "sh", "-c", &script];
-    let id = farm.submit(&args);
-    farm.wait(&id).exits(1);
-    let (job, results) = (farm.job(&id), farm.results(&id));
-    assert_eq!((&job["units_done"], &job["units_failed"]), (&"2".into(), &"1".into()));
-    assert_eq!(units(&results["failed"]), [1]);
-    assert_eq!(results["failed"][0]["reason"], "output");
-    // At its limit exactly it has not.
-    let args = ["--output-limit", "strict:6", "--range", "0..3", "--", "echo", "short"];
-    farm.wait(&farm.submit(&args)).exits(0);
+    let home = farm.temp().path().join("home");
+    fs::create_dir(&home).unwrap();
+    let probe = Command::new("hashcat").args(["-I", "--force"]).env("HOME", &home).output().unwrap();
+    if !String::from_utf8_lossy(&probe.stdout).contains("Backend Device ID") {
+        return skip("hashcat", test, "it finds no OpenCL device");
+    }
+    // It ends with 1 where it has looked at all and found nothing.
+    let line = "hashcat --force -D 1 --quiet --potfile-disable --session s$1 -m 0 -a 3 --skip $1 --limit $2 \
+                $3 '?d?d?d?d?d?d' 2>&1 | grep : || true";
+    let digest = serial(farm.temp().path(), "printf 483920 | md5sum | cut -d' ' -f1");
+    let digest = String::from_utf8(digest).unwrap().trim().to_owned();
+    let job = format!(
+        "[space]\nkind = \"range\"\nfrom = 0\nto = 10000\n[task]\nexecutor = \"command\"\nper = \"task\"\nunits_per_task = 4000\n\
+         env = {{ HOME = \"{}\" }}\n\
+         program = [\"bash\", \"-c\", {line:?}, \"-\", \"{{lo}}\", \"{{count}}\", \"{digest}\"]\n[merge]\nkind = \"concat\"\n",
+        home.display()
+    );
+    let dir = project(&farm, &[], &job);
+    let id = farm.submit(&[dir.join("job.toml").to_str().unwrap()]);
+    farm.wait(&id).exits(0);
+    let merged = farm.cli(&["results", &id, "--merged"]);
+    assert_eq!(merged.stdout, format!("{digest}:483920\n"));
+}
+
+/// As a newcomer tries them.
+#[test]
+fn the_examples_run() {
+    let test = "the_examples_run";
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let dir = TempDir::new();
+    let ran = |name: &str, files: usize| {
+        let out = dir.path().join(format!("out-{name}"));
+        let mut command = program("starfarm", dir.path());
+        command
+            .args(["run", "--output", "quiet", "--state"])
+            .arg(dir.path().join(name))
+            .arg("--dir")
+            .arg(&out);
+        command.arg(examples.join(format!("{name}.toml")));
+        let reply = run(command);
+        reply.exits(0);
+        assert_eq!(fs::read_dir(&out).unwrap().count(), files, "{name}");
+        reply.stdout
+    };
+    assert_eq!(ran("primes", 0), "148933\n");
+    assert_eq!(ran("sweep", 0).lines().count(), 30);
+    assert_eq!(ran("commands", 0).lines().count(), 200);
+    ran("render", 0);
+    if has("convert", test) {
+        ran("convert", 3);
+    }
+    if has("blastn", test) {
+        let lines = ran("blast", 0);
+        assert!(lines.starts_with("north\tsubject0\t100") && lines.lines().count() >= 3, "{lines}");
+    }
 }

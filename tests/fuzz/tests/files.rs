@@ -178,6 +178,7 @@ fn spools() {
         farm: FARM,
         known: worker::Known::NONE,
         facts: None,
+        limits: worker::Limits::default(),
     };
     let spool = |results: u64| {
         let mut bytes = b"SFSPOOL1".to_vec();

@@ -59,6 +59,7 @@ fn packed(message: &Message<'_>) -> Option<Vec<u8>> {
         Message::Facts(facts) => packer.facts(facts),
         Message::Load(load) => packer.load(load),
         Message::Able(times) => packer.able(*times),
+        Message::TimeLeft(left) => packer.time_left(left),
         Message::Welcome(welcome) => packer.welcome(welcome),
         Message::HeartbeatAnswer(answer) => packer.heartbeat_answer(answer),
         Message::Revoke(revoke) => packer.revoke(revoke),
@@ -167,6 +168,7 @@ fn the_workers_core() {
         farm: FARM,
         known: worker::Known::NONE,
         facts: None,
+        limits: worker::Limits::default(),
     };
     let welcome = golden(&["welcome"]).remove(0);
     show("worker", &datagrams(), 10_000, |bytes| {

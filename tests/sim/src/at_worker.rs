@@ -199,7 +199,8 @@ impl Sim {
             Deed::Handshake => self.shake_hands(machine),
             Deed::Remember(known) => self.machines[machine as usize].known = known,
             Deed::Say(words) => {
-                rule(self.plan.needs_disk, "one scheduler is known to all", || words)?;
+                let leaves = self.machines[machine as usize].group.deadline_s.is_some();
+                rule(leaves || self.plan.needs_disk, "one scheduler is known to all", || words)?;
             }
             Deed::Refused(why) => return Err(("the scheduler works with its workers", why)),
             Deed::Drained => self.left(machine),

@@ -186,7 +186,7 @@ impl Job {
         };
         let stream = |text: &[u8]| Stream::Inline(text.to_vec());
         let outputs = Outputs { files: None, stdout: stream(b"out"), stderr: stream(b"") };
-        CommandUnit { failed, code, duration_us, outputs }.write(body);
+        CommandUnit { units: 1, failed, code, duration_us, outputs }.write(body);
     }
 
     /// A slot searched an interval; the body of its result.

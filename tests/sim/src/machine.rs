@@ -3,9 +3,10 @@
 
 use starfarm_protocol::ids::{Boot, Epoch, FarmId, JobId};
 use starfarm_protocol::settings::Settings;
-use starfarm_worker_core::{Config, Known, Worker};
+use starfarm_worker_core::{Config, Known, Limits, Worker};
 
 use crate::agenda::{Session, What};
+use crate::plan::us;
 use crate::random::Random;
 use crate::scenario::Group;
 use crate::slot::Slot;
@@ -119,8 +120,10 @@ impl Machine {
         let (boot, seed) = (self.random.draw() | 1, self.random.draw());
         let died_running = std::mem::take(&mut self.died_running);
         self.sessions.clear();
-        let config = config(&self.group, boot, seed, died_running, self.known);
-        self.worker = Worker::new(config, self.clock_us(now_us));
+        let mut config = config(&self.group, boot, seed, died_running, self.known);
+        let clock_us = self.clock_us(now_us);
+        config.limits.deadline_us = self.group.deadline_s.map(|after_s| clock_us + us(after_s));
+        self.worker = Worker::new(config, clock_us);
         if !self.spool.is_empty() {
             let spool = std::mem::take(&mut self.spool);
             self.worker.restore(&spool).expect("the spool is as the core wrote it");
@@ -128,7 +131,7 @@ impl Machine {
         self.slots = (0..self.group.slots).map(|_| Slot::default()).collect();
         self.late.clear();
         self.late_datagrams = 0;
-        self.returns_us = None;
+        self.returns_us = self.group.again_s.map(us);
         (self.booted_us, self.up_us, self.tick_us) = (now_us, now_us, u64::MAX);
         self.process = Process::Up;
     }
@@ -191,5 +194,6 @@ fn config(group: &Group, boot: u64, seed: u64, died_running: Vec<(JobId, u128)>,
         farm: FARM,
         known,
         facts: None,
+        limits: Limits::default(),
     }
 }

@@ -189,6 +189,10 @@ pub struct Group {
     /// fiftieth of its speed.
     #[serde(default)]
     pub boot_s: [f64; 2],
+    /// A batch system ends each worker so long after its start: it leaves by itself in time ...
+    pub deadline_s: Option<f64>,
+    /// ... and another one starts so long after that; none if absent.
+    pub again_s: Option<f64>,
 }
 
 /// What a job does with a unit.

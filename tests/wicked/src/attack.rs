@@ -301,7 +301,7 @@ fn outcomes(offer: &Offer, stdout: impl Fn(u128) -> Stream) -> Vec<u8> {
     let mut body = Vec::new();
     for unit in offer.lo..offer.hi().min(offer.lo + u128::from(OUTCOMES)) {
         let outputs = Outputs { files: None, stdout: stdout(unit), stderr: Stream::Inline(Vec::new()) };
-        CommandUnit { failed: None, code: 0, duration_us: 1, outputs }.write(&mut body);
+        CommandUnit { units: 1, failed: None, code: 0, duration_us: 1, outputs }.write(&mut body);
     }
     body
 }

@@ -206,7 +206,7 @@ pub fn passed(units: u64) -> Vec<u8> {
     let mut body = Vec::new();
     for _ in 0..units {
         let outputs = Outputs { files: None, stdout: nothing(), stderr: nothing() };
-        CommandUnit { failed: None, code: 0, duration_us: 1, outputs }.write(&mut body);
+        CommandUnit { units: 1, failed: None, code: 0, duration_us: 1, outputs }.write(&mut body);
     }
     body
 }

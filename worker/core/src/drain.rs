@@ -11,13 +11,19 @@ pub(crate) struct Drain {
 }
 
 impl Drain {
-    /// Nothing runs any more; true, once, when it is over. `acknowledged`: all results are.
-    pub(crate) fn is_over(&mut self, acknowledged: bool, now_us: u64) -> bool {
+    /// Nothing runs any more, or it is too `late` to wait for that; true, once, when it is over. `acknowledged`: all
+    /// results are.
+    pub(crate) fn is_over(&mut self, acknowledged: bool, late: bool, now_us: u64) -> bool {
         let give_up_at = *self.give_up_at.get_or_insert(now_us + ACK_US);
-        let over = !self.done && (acknowledged || now_us >= give_up_at);
+        let over = !self.done && (acknowledged || late || now_us >= give_up_at);
         self.done |= over;
         debug_assert!(self.done || now_us < give_up_at, "nobody is waited for after that");
         over
+    }
+
+    /// It was over.
+    pub(crate) fn is_done(&self) -> bool {
+        self.done
     }
 
     /// When [`Drain::is_over`] should be asked next, once nothing runs; none after its end.

@@ -14,6 +14,7 @@
 mod attempts;
 mod drain;
 mod held;
+mod leave;
 mod link;
 mod load;
 mod outbox;
@@ -27,5 +28,5 @@ mod types;
 mod worker;
 
 pub use spool::SpoolError;
-pub use types::{Config, Counters, Deed, Known, Look, Part, Task};
+pub use types::{Config, Counters, Deed, Known, Limits, Look, Part, Task};
 pub use worker::Worker;

@@ -28,6 +28,17 @@ pub struct Config {
     pub known: Known,
     /// What the machine is, for people; none where nobody wants to know.
     pub facts: Option<Facts>,
+    /// When it leaves by itself.
+    pub limits: Limits,
+}
+
+/// When a worker leaves by itself, as a batch system wants it. By default it never does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Limits {
+    /// It is gone by then, in the clock of `now_us`.
+    pub deadline_us: Option<u64>,
+    /// It leaves when it has had nothing to run and nothing unacknowledged for so many microseconds.
+    pub idle_exit_us: Option<u64>,
 }
 
 impl Config {

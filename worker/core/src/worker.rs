@@ -11,6 +11,7 @@ use starfarm_protocol::wire::{
 
 use crate::drain::Drain;
 use crate::held;
+use crate::leave::{Leave, Why};
 use crate::link::Link;
 use crate::outbox::{Kept, Outbox};
 use crate::riders::Riders;
@@ -28,6 +29,7 @@ pub struct Worker {
     tasks: Tasks,
     outbox: Outbox,
     riders: Riders,
+    leave: Leave,
     drain: Option<Drain>,
     counters: Counters,
 }
@@ -41,6 +43,7 @@ impl Worker {
             tasks: Tasks::new(config.slots, now_us),
             outbox: Outbox::new(),
             riders: Riders::default(),
+            leave: Leave::new(config.limits, now_us),
             drain: None,
             counters: Counters::default(),
             config,
@@ -112,6 +115,7 @@ impl Worker {
             | Message::Load(_)
             | Message::Ages(_)
             | Message::Able(_)
+            | Message::TimeLeft(_)
             | Message::Welcome(_) => self.counters.malformed += 1,
         }
     }
@@ -268,8 +272,33 @@ impl Worker {
         self.on_tick(now_us, deeds);
     }
 
+    /// Leaves by itself, where it is time: what waits goes back first, later what still runs is ended, and at the deadline
+    /// it goes whatever is left.
+    fn leave(&mut self, now_us: u64, deeds: &mut Vec<Deed>) {
+        self.note_idle(now_us);
+        if self.drain.is_none()
+            && let Some(why) = self.leave.drains(now_us)
+        {
+            deeds.push(Deed::Say(match why {
+                Why::Deadline => {
+                    "draining: the deadline is near; what waits goes back, running units may end".to_owned()
+                }
+                Why::Idle => "draining: there was nothing to run for as long as --idle-exit says".to_owned(),
+            }));
+            self.drain(now_us, deeds);
+        }
+        if self.drain.is_some() && self.leave.ends(now_us) {
+            self.withdraw(Cancel::Forced, |_, _, _| true, now_us, deeds);
+        }
+    }
+
+    fn note_idle(&mut self, now_us: u64) {
+        self.leave.look(self.tasks.is_idle() && self.outbox.is_empty(), now_us);
+    }
+
     /// Does what is due. Call it when [`Worker::next_deadline`] is not after `now_us`.
     pub fn on_tick(&mut self, now_us: u64, deeds: &mut Vec<Deed>) {
+        self.leave(now_us, deeds);
         if self.link.handshake_due(now_us) {
             self.counters.handshakes += 1;
             deeds.push(Deed::Handshake);
@@ -288,6 +317,7 @@ impl Worker {
             deeds.push(Deed::Start { slot, tasks });
         }
         self.weigh_queue(now_us);
+        self.note_idle(now_us);
     }
 
     /// What is due leaves, and with it all that rides on datagrams. The totals of the feedback go with each
@@ -312,6 +342,8 @@ impl Worker {
             self.riders.pack_machine(self.config.facts.as_ref(), &mut packer, now_us);
         }
         if beat {
+            let left = self.leave.time_left(self.drain.is_some(), now_us);
+            left.iter().for_each(|left| packer.time_left(left));
             packer.heartbeat(&self.heartbeat());
         }
         deeds.extend(packer.finish().into_iter().map(Deed::Send));
@@ -346,7 +378,9 @@ impl Worker {
 
     fn finish_drain(&mut self, now_us: u64, deeds: &mut Vec<Deed>) {
         let (idle, acknowledged) = (self.tasks.slots().all_idle(), self.outbox.is_empty());
-        if !self.drain.as_mut().is_some_and(|drain| idle && drain.is_over(acknowledged, now_us)) {
+        let late = self.leave.is_over(now_us);
+        let is_over = |drain: &mut Drain| (idle || late) && drain.is_over(acknowledged, late, now_us);
+        if !self.drain.as_mut().is_some_and(is_over) {
             return;
         }
         if self.link.has_session() {
@@ -366,6 +400,9 @@ impl Worker {
         }
         if self.link.is_welcomed() {
             at = at.min(self.outbox.deadline());
+        }
+        if self.drain.is_none_or(|drain| !drain.is_done()) {
+            at = at.min(self.leave.next_us(self.drain.is_some()).unwrap_or(u64::MAX));
         }
         let drain = self.drain.filter(|_| self.tasks.slots().all_idle());
         drain.and_then(|drain| drain.deadline(self.outbox.is_empty())).map_or(at, |end| at.min(end))

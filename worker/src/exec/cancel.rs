@@ -22,6 +22,8 @@ struct Shared {
     level: AtomicU8,
     /// An eventfd that is never read: once written, it is readable for all who wait on it, for good.
     wake: OwnedFd,
+    /// The same, from the first graceful one on.
+    asked: OwnedFd,
 }
 
 impl CancelFlag {
@@ -30,19 +32,23 @@ impl CancelFlag {
     /// # Errors
     /// The process or the system has no file descriptor left (`EMFILE`, `ENFILE`), or no memory.
     pub fn new() -> io::Result<Self> {
-        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Self(Arc::new(Shared { level: AtomicU8::new(GO_ON), wake })))
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        let (wake, asked) = (eventfd(0, flags)?, eventfd(0, flags)?);
+        Ok(Self(Arc::new(Shared { level: AtomicU8::new(GO_ON), wake, asked })))
     }
 
     /// Asks to start no other command, and to end the running one: gracefully by itself, which
-    /// [`run`](super::run) does not look at; by force with TERM to its process group, KILL some seconds later.
-    /// That wakes every [`run`](super::run) that waits with this flag.
+    /// [`run`](super::run) looks at only where the command tells how far it is; by force with TERM to its process group,
+    /// KILL some seconds later. That wakes every [`run`](super::run) that waits with this flag.
     pub fn raise(&self, how: Cancel) {
         let level = if how == Cancel::Forced { FORCED } else { GRACEFUL };
         let before = self.0.level.fetch_max(level, Ordering::Release);
+        // A first write of 1 to a counter of 0 has no way to fail.
         if level == FORCED && before != FORCED {
-            // A first write of 1 to a counter of 0 has no way to fail.
             let _ = rustix::io::write(&self.0.wake, &1_u64.to_ne_bytes());
+        }
+        if before == GO_ON {
+            let _ = rustix::io::write(&self.0.asked, &1_u64.to_ne_bytes());
         }
     }
 
@@ -54,6 +60,13 @@ impl CancelFlag {
     /// Whether the running command is to end now.
     pub fn is_forced(&self) -> bool {
         self.0.level.load(Ordering::Acquire) == FORCED
+    }
+}
+
+impl CancelFlag {
+    /// Readable from the first [`raise`](Self::raise) of any kind on.
+    pub(super) fn asked_fd(&self) -> BorrowedFd<'_> {
+        self.0.asked.as_fd()
     }
 }
 

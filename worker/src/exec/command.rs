@@ -1,6 +1,7 @@
 //! A unit's command line, and in which words it is said why it could not be started.
 
 use std::ffi::OsString;
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -8,6 +9,8 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use rustix::io::Errno;
+
+use super::progress::Progress;
 
 /// What is in the way of a program's start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,8 +35,12 @@ pub struct CommandLine {
     pub env: Vec<(OsString, OsString)>,
     /// The directory it starts in; the worker's own where there is none.
     pub dir: Option<PathBuf>,
+    /// The file that is its standard input, relative to `dir`; without it that is empty.
+    pub stdin: Option<PathBuf>,
     /// How long it may run before it is ended. Without it a hanging program hangs its slot.
     pub timeout: Option<Duration>,
+    /// A file in which it tells how far it is, if it can: then a graceful cancel ends it as well.
+    pub progress: Option<Progress>,
     /// Bytes kept of each of stdout and stderr, see [`Captured`](super::Captured).
     pub output_limit: u64,
 }
@@ -41,15 +48,24 @@ pub struct CommandLine {
 impl CommandLine {
     /// The same for std. Only options that leave std on its `posix_spawn` path: a fork would copy the
     /// page tables of the whole worker for every unit.
-    pub(super) fn to_std(&self) -> Command {
+    ///
+    /// # Errors
+    /// The file that is to be read cannot be; [`CommandLine::why_not_started`] finds that again.
+    pub(super) fn to_std(&self) -> io::Result<Command> {
         let mut command = Command::new(&self.program);
         command.args(&self.args).envs(self.env.iter().map(|(name, value)| (name, value)));
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let stdin = self.stdin().map_or(Ok(Stdio::null()), |path| open(&path).map(Stdio::from))?;
+        command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.process_group(0);
         if let Some(dir) = &self.dir {
             command.current_dir(dir);
         }
-        command
+        Ok(command)
+    }
+
+    /// Where the file lies that is standard input.
+    fn stdin(&self) -> Option<PathBuf> {
+        Some(self.dir.as_deref().unwrap_or(Path::new("")).join(self.stdin.as_ref()?))
     }
 
     /// What to tell the user when the start failed with `error`, and what is in the way.
@@ -58,6 +74,10 @@ impl CommandLine {
             let why =
                 format!("the working directory `{}` is not a directory on this node: make it", dir.display());
             return (why, Lack::Program);
+        }
+        if let Some((path, e)) = self.stdin().and_then(|path| open(&path).err().map(|e| (path, e))) {
+            let why = format!("the standard input `{}` cannot be read on this node: {e}", path.display());
+            return (why, Lack::Line);
         }
         let program = self.program.to_string_lossy();
         let was_not_started = |lack: &str, cure: &str| {
@@ -115,5 +135,13 @@ impl CommandLine {
         } else {
             format!("`{program}` does not exist on this node: put it at this path here, or correct the path")
         }
+    }
+}
+
+/// A file to read from. To open a pipe would wait for its writer.
+fn open(path: &Path) -> io::Result<File> {
+    match fs::metadata(path)?.is_file() {
+        true => File::open(path),
+        false => Err(io::Error::other("it is no regular file")),
     }
 }

@@ -2,7 +2,7 @@
 //! its process group is left. What leaves the group is ended in `strays`.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
@@ -17,6 +17,7 @@ use super::ending::Watch;
 use super::family::{self, Relative};
 use super::phase::{Phase, Why};
 use super::pipes::{Stream, wait};
+use super::progress::Progress;
 use super::strays;
 
 /// The most a pipe can hold unless root has raised `fs.pipe-max-size`, in bytes.
@@ -24,6 +25,9 @@ const PIPE_BYTES_MAX: usize = 1024 * 1024;
 
 /// A program that runs for so long is a long one.
 const LONG: Duration = Duration::from_millis(100);
+
+/// A program that should stop, and has not told how far it is, is looked at so often.
+const ASKED_AGAIN: Duration = Duration::from_secs(1);
 
 /// A program that somebody has open for writing cannot be started: a copy that is not finished, or a process that was
 /// forked meanwhile and has not started its own program yet. Both are over soon: it is tried again after each of these.
@@ -126,7 +130,8 @@ fn attend(
 ) -> UnitRun {
     let mut phase = Phase::Runs { until: command.timeout.and_then(|timeout| start.checked_add(timeout)) };
     let mut note = Some((start + LONG, lasts));
-    process.follow(&mut phase, cancel, patience.term_to_kill, &mut note);
+    let stop = Stop { cancel, progress: command.progress.as_ref() };
+    process.follow(&mut phase, stop, patience.term_to_kill, &mut note);
     let duration = start.elapsed();
     process.hear_out(patience.end_to_kill);
     let (status, stdout, stderr) = process.collect();
@@ -158,6 +163,38 @@ fn end_of(command: &CommandLine, why: Option<Why>, status: io::Result<ExitStatus
     }
 }
 
+/// When a program is to end before it does so by itself.
+#[derive(Clone, Copy)]
+struct Stop<'a> {
+    cancel: &'a CancelFlag,
+    progress: Option<&'a Progress>,
+}
+
+impl<'a> Stop<'a> {
+    /// It is asked how far it is.
+    fn is_asked(self) -> bool {
+        self.progress.is_some() && self.cancel.is_raised()
+    }
+
+    /// Readable when the answer may have changed.
+    fn fd(self) -> BorrowedFd<'a> {
+        match self.progress {
+            Some(_) if !self.is_asked() => self.cancel.asked_fd(),
+            _ => self.cancel.as_fd(),
+        }
+    }
+
+    /// When to ask again.
+    fn alarm(self) -> Option<Instant> {
+        self.is_asked().then(|| Instant::now() + ASKED_AGAIN)
+    }
+
+    fn is_due(self) -> bool {
+        let tells = || self.progress.is_some_and(|progress| progress.told().is_some());
+        self.cancel.is_forced() || self.is_asked() && tells()
+    }
+}
+
 /// A program that was started and not yet collected. Until then its process id, and with it the id of
 /// its group, cannot become another's: signals go to the right processes.
 struct Process {
@@ -171,7 +208,7 @@ struct Process {
 
 impl Process {
     fn start(command: &CommandLine) -> io::Result<Self> {
-        let mut relative = family::spawn(&mut command.to_std())?;
+        let mut relative = family::spawn(&mut command.to_std()?)?;
         let pid = Pid::from_child(&relative.child);
         let stdout = relative.child.stdout.take().map(OwnedFd::from);
         let stderr = relative.child.stderr.take().map(OwnedFd::from);
@@ -190,7 +227,7 @@ impl Process {
     fn follow(
         &mut self,
         phase: &mut Phase,
-        cancel: &CancelFlag,
+        stop: Stop<'_>,
         term_to_kill: Duration,
         note: &mut Option<(Instant, &mut dyn FnMut())>,
     ) {
@@ -198,17 +235,18 @@ impl Process {
             if let Some((_, lasts)) = note.take_if(|(at, _)| *at <= Instant::now()) {
                 lasts();
             }
-            let cancel_fd = phase.heeds_cancel().then(|| cancel.as_fd());
+            let cancel_fd = phase.heeds_cancel().then(|| stop.fd());
             let fds = [self.stdout.fd(), self.stderr.fd(), self.watch.fd(), cancel_fd];
             let note_at = note.as_ref().map(|(at, _)| *at);
-            let alarm = [phase.alarm(), self.watch.alarm(), note_at].into_iter().flatten().min();
-            let [stdout, stderr, ended, cancelled] = wait(fds, alarm);
+            let stop_at = stop.alarm().filter(|_| phase.heeds_cancel());
+            let alarm = [phase.alarm(), self.watch.alarm(), note_at, stop_at].into_iter().flatten().min();
+            let [stdout, stderr, ended, _] = wait(fds, alarm);
             self.take(stdout, stderr);
             let is_silent = !self.is_heard();
             if self.watch.sees_end(ended, is_silent) {
                 return;
             }
-            match phase.step(Instant::now(), !cancelled.is_empty(), term_to_kill) {
+            match phase.step(Instant::now(), phase.heeds_cancel() && stop.is_due(), term_to_kill) {
                 Some(Signal::KILL) => self.kill(),
                 Some(signal) => self.ask(signal),
                 None => {}

@@ -11,15 +11,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use starfarm_decomposers::template::{Template, UnitText};
+use starfarm_decomposers::template::{Rules, Template, UnitText};
 use starfarm_decomposers::{Chunks, Decomposer, ValueError};
-use starfarm_protocol::limits::{INLINE_OUTPUT_BYTES_MAX, RESULT_BODY_BYTES_MAX};
+use starfarm_protocol::job::Per;
+use starfarm_protocol::limits::RESULT_BODY_BYTES_MAX;
 use starfarm_protocol::spec::{CommandWork, OutputLimit, Space};
-use starfarm_protocol::wire::{CommandUnit, FailReason, Files, Outputs, Stream};
+use starfarm_protocol::wire::CommandUnit;
 use starfarm_worker_core::Task;
 
 use super::executor::{Context, Executor};
 use super::files::{Made, UnitFiles};
+use super::record::record;
+use super::together::{self, Beside};
 use crate::bulk::FetchError;
 use crate::contents::Contents;
 use crate::exec::{self, CancelFlag, Captured, CommandLine, End, Lack, Patience, UnitRun};
@@ -27,17 +30,17 @@ use crate::report::{FLUSH, Report};
 
 /// A unit hangs that takes so many times what the others took: lambda x 10, as for a task that the scheduler tells of.
 const HANG_TIMES: u64 = 30;
-/// Exit code in the record of a unit that ran out of time: what timeout(1) says.
-const TIMEOUT_CODE: i32 = 124;
-/// Exit code in the record of a unit whose program could not be started.
-const NOT_STARTED_CODE: i32 = -1;
 
 pub(super) struct Command {
+    per: Per,
+    /// It names the file of a task's units.
+    lists_units: bool,
     space: Box<dyn Decomposer>,
     program: Template,
     args: Vec<Template>,
     env: Vec<(OsString, Template)>,
     timeout: Option<Duration>,
+    stdin: Option<Template>,
     cwd: Option<PathBuf>,
     /// Where `cwd` is not there, programs start in the worker's own folder.
     cwd_optional: bool,
@@ -53,24 +56,30 @@ pub(super) struct Command {
 impl Command {
     pub(super) fn new(work: &CommandWork, space: &Space, chunks: Arc<dyn Chunks>) -> Result<Self, String> {
         let space = starfarm_decomposers::open(space, chunks)?;
-        let names = space.names();
-        let mut words = work.program.iter().map(|word| Template::parse(word, &names));
+        let rules = Rules::of(work, &space.names());
+        let mut words = work.program.iter().map(|word| rules.word(word));
         let program: Template = words.next().ok_or("the job names no program: submit it anew")?;
         let args = words.collect();
-        let env = work.env.iter().map(|(name, value)| (name.into(), Template::parse(value, &names)));
+        let env = work.env.iter().map(|(name, value)| (name.into(), rules.text(value)));
         let env: Vec<(OsString, Template)> = env.collect();
         let path_varies = env.iter().any(|(name, value)| name == "PATH" && !value.is_fixed());
         let one_program = program.is_fixed() && !path_varies;
+        let mut words = work.program.iter().chain(work.env.values()).chain(&work.stdin);
+        let lists_units = words.any(|word| word.contains("{file}"));
         let [timeout, hang] = [work.timeout_ms, work.hang_ms].map(|ms| ms.map(Duration::from_millis));
         let (limit, passed) = (work.output_limit, Default::default());
+        let stdin = work.stdin.as_ref().map(|name| rules.text(name));
         let (cwd, cwd_optional) = (work.cwd.as_ref().map(PathBuf::from), work.cwd_optional);
-        let files = UnitFiles::new(work, &names, space.units())?;
+        let files = UnitFiles::new(work, &rules, space.units())?;
         Ok(Self {
+            per: work.per,
+            lists_units,
             space,
             program,
             args,
             env,
             timeout,
+            stdin,
             cwd,
             cwd_optional,
             one_program,
@@ -92,20 +101,36 @@ impl Command {
         context: &Context,
         lasts: &mut dyn FnMut(),
     ) -> Result<CommandUnit, FetchError> {
-        scratch.empty().map_err(|error| FetchError::Refused(no_scratch(context, &error)))?;
         let text = self.text(unit, &context.contents, cancel)?;
-        if let Some(files) = &self.files {
-            files.bring(&scratch.0, cancel, context)?;
-        }
-        let line = self.line(task, unit, &scratch.0, &text);
+        self.prepare(scratch, cancel, context)?;
+        let line = self.line(task, &scratch.0, &text);
         let run = exec::run_noting(&line, cancel, Patience::default(), lasts);
-        self.learn(&run);
+        self.learn(&run, 1);
         if let Some(why) = self.refusal(&run.end) {
             return Err(FetchError::Refused(why.to_owned()));
         }
+        self.deliver(run, scratch, &text, cancel, context, lasts)
+    }
+
+    /// The scratch directory has a run's inputs and nothing else.
+    fn prepare(&self, scratch: &Scratch, cancel: &CancelFlag, context: &Context) -> Result<(), FetchError> {
+        scratch.empty().map_err(|error| FetchError::Refused(no_scratch(context, &error)))?;
+        self.files.as_ref().map_or(Ok(()), |files| files.bring(&scratch.0, cancel, context))
+    }
+
+    /// What a run wrote is stored.
+    fn deliver(
+        &self,
+        run: UnitRun,
+        scratch: &Scratch,
+        text: &UnitText,
+        cancel: &CancelFlag,
+        context: &Context,
+        lasts: &mut dyn FnMut(),
+    ) -> Result<CommandUnit, FetchError> {
         let passed = run.end == End::Exit(0);
         let made = match self.files.as_ref().filter(|_| passed) {
-            Some(files) => files.collect(&scratch.0, &text)?,
+            Some(files) => files.collect(&scratch.0, text)?,
             None => Ok(None),
         };
         if matches!(made, Ok(Some(_))) {
@@ -128,6 +153,58 @@ impl Command {
         })
     }
 
+    /// Runs all units of a task together, and reports what came of them.
+    fn run_together(
+        &self,
+        task: &Task,
+        scratch: &Scratch,
+        cancel: &CancelFlag,
+        context: &Context,
+        report: &mut Report,
+    ) -> Result<(), FetchError> {
+        let beside = Beside::new(&scratch.0);
+        if self.lists_units {
+            let value = |unit| Ok(self.text(unit, &context.contents, cancel)?.value);
+            beside.list(task, value)?;
+        }
+        self.prepare(scratch, cancel, context)?;
+        let text = together::text(&*self.space, task, beside.units());
+        let mut line = self.line(task, &scratch.0, &text);
+        line.env.push(("STARFARM_UNIT_COUNT".into(), task.units.to_string().into()));
+        // What a program that is stopped leaves in its files, nobody knows.
+        if self.files.as_ref().is_none_or(UnitFiles::are_inputs) {
+            let progress = beside.progress().map_err(|e| FetchError::Refused(no_scratch(context, &e)))?;
+            line.env.push(("STARFARM_DONE".into(), progress.0.clone().into()));
+            line.progress = Some(progress);
+        }
+        let run = exec::run_noting(&line, cancel, Patience::default(), &mut || report.flush());
+        self.learn(&run, task.units);
+        if let Some(why) = self.refusal(&run.end) {
+            return Err(FetchError::Refused(why.to_owned()));
+        }
+        let told = line.progress.filter(|_| run.end != End::Exit(0)).and_then(|progress| progress.told());
+        let mut deliver = |run: UnitRun, lo: u128, units: u64| {
+            let duration = run.duration;
+            let lasts = &mut || report.flush();
+            let outcome = self.deliver(run, scratch, &text, cancel, context, lasts)?;
+            let mut body = Vec::new();
+            CommandUnit { units, ..outcome }.write(&mut body);
+            report.done(task, lo, units, duration, body);
+            Ok(())
+        };
+        let Some((units, part)) = together::finished(&run, told, task.units) else {
+            return deliver(run, task.lo, task.units);
+        };
+        deliver(UnitRun { end: End::Exit(0), ..part }, task.lo, units)?;
+        match task.units - units {
+            0 => Ok(()),
+            rest => {
+                let (stdout, duration) = (Captured::default(), Duration::ZERO);
+                deliver(UnitRun { stdout, duration, ..run }, task.lo + u128::from(units), rest)
+            }
+        }
+    }
+
     /// Why this node cannot run the job, where the end of a unit's run shows that it is not the unit's fault.
     fn refusal<'a>(&self, end: &'a End) -> Option<&'a str> {
         match end {
@@ -137,20 +214,20 @@ impl Command {
         }
     }
 
-    /// A unit that passed says what units take.
-    fn learn(&self, run: &UnitRun) {
+    /// A run of so many units that passed says what units take.
+    fn learn(&self, run: &UnitRun, units: u64) {
         if run.end == End::Exit(0) {
             let duration_us = u64::try_from(run.duration.as_micros()).unwrap_or(u64::MAX);
-            self.passed.0.fetch_add(1, Ordering::Relaxed);
+            self.passed.0.fetch_add(units, Ordering::Relaxed);
             self.passed.1.fetch_add(duration_us, Ordering::Relaxed);
         }
     }
 
-    /// How long the next unit may run: to its time limit, or until it must be taken to hang.
-    fn time_limit(&self) -> Option<Duration> {
+    /// How long the next run, of so many units, may last: to its time limit, or until it must be taken to hang.
+    fn time_limit(&self, next: u64) -> Option<Duration> {
         let units = self.passed.0.load(Ordering::Relaxed);
         let mean_us = self.passed.1.load(Ordering::Relaxed).checked_div(units).unwrap_or(0);
-        let far = Duration::from_micros(mean_us.saturating_mul(HANG_TIMES));
+        let far = Duration::from_micros(mean_us.saturating_mul(HANG_TIMES).saturating_mul(next));
         let hang = self.hang.map(|hang| hang.max(far));
         self.timeout.into_iter().chain(hang).min()
     }
@@ -167,13 +244,13 @@ impl Command {
     }
 
     /// The command line of a unit.
-    fn line(&self, task: &Task, unit: u128, scratch: &Path, text: &UnitText) -> CommandLine {
+    fn line(&self, task: &Task, scratch: &Path, text: &UnitText) -> CommandLine {
         let mut env: Vec<(OsString, OsString)> =
             self.env.iter().map(|(name, value)| (name.clone(), value.fill_os(text))).collect();
         env.extend([
             ("STARFARM_JOB".into(), task.job.0.to_string().into()),
             ("STARFARM_ATTEMPT".into(), task.attempt.0.to_string().into()),
-            ("STARFARM_UNIT_INDEX".into(), unit.to_string().into()),
+            ("STARFARM_UNIT_INDEX".into(), text.index.to_string().into()),
             ("STARFARM_SCRATCH".into(), scratch.into()),
         ]);
         let dir = match &self.files {
@@ -184,8 +261,10 @@ impl Command {
             program: self.program.fill_os(text),
             args: self.args.iter().map(|arg| arg.fill_os(text)).collect(),
             env,
+            stdin: self.stdin.as_ref().map(|name| name.fill_os(text).into()),
             dir,
-            timeout: self.time_limit(),
+            timeout: self.time_limit(if self.per == Per::Task { task.units } else { 1 }),
+            progress: None,
             output_limit: self.limit.bytes,
         }
     }
@@ -201,6 +280,18 @@ impl Executor for Command {
             Ok(scratch) => scratch,
             Err(error) => return report.refuse(task, task.lo, &no_scratch(context, &error)),
         };
+        if self.per == Per::Task {
+            if cancel.is_raised() {
+                return;
+            }
+            context.board.begin(context.slot, task.job, task.lo);
+            let ran = self.run_together(task, &scratch, cancel, context, report);
+            context.board.end(context.slot);
+            if let Err(FetchError::Refused(why)) = ran {
+                report.refuse(task, task.lo, &why);
+            }
+            return;
+        }
         let mut pack = Pack::new(task.lo);
         for unit in task.lo..task.hi() {
             if cancel.is_raised() {
@@ -216,7 +307,12 @@ impl Executor for Command {
             let ran = self.run_unit(task, unit, &scratch, cancel, context, lasts);
             context.board.end(context.slot);
             match ran {
-                Ok(record) => pack.add(&record, task, report),
+                Ok(record) => {
+                    if let Some(failed) = context.failed.as_ref().filter(|_| record.failed.is_some()) {
+                        failed.keep(&scratch.0, task, unit);
+                    }
+                    pack.add(&record, task, report);
+                }
                 Err(FetchError::Cancelled) => break,
                 Err(FetchError::Refused(why)) => {
                     pack.report(task, report);
@@ -226,77 +322,6 @@ impl Executor for Command {
         }
         pack.report(task, report);
     }
-}
-
-/// The record of a unit's run; none where it was cancelled, or its output cannot be delivered: the unit then goes
-/// back. `made`: its files, where it passed; or why it has failed although it did.
-fn record(
-    mut run: UnitRun,
-    strict: bool,
-    (made, put_files): (Result<Option<Made>, String>, impl FnOnce(Made) -> Result<(), FetchError>),
-    put: impl FnMut(Vec<u8>) -> Result<starfarm_protocol::ids::ContentHash, FetchError>,
-) -> Result<CommandUnit, FetchError> {
-    let duration_us = u64::try_from(run.duration.as_micros()).unwrap_or(u64::MAX);
-    let (failed, code) = match run.end {
-        End::Exit(0) if strict && (run.stdout.is_cut() || run.stderr.is_cut()) => {
-            (Some(FailReason::Output), 0)
-        }
-        End::Exit(0) if made.is_err() => (Some(FailReason::Files), 0),
-        End::Exit(0) => (None, 0),
-        End::Exit(code) => (Some(FailReason::Exit), code),
-        End::Signal(signal) => (Some(FailReason::Signal), signal),
-        End::Timeout => (Some(FailReason::Timeout), TIMEOUT_CODE),
-        End::Cancelled => return Err(FetchError::Cancelled),
-        End::NotStarted(why, _) => {
-            let bytes = why.as_bytes()[..why.floor_char_boundary(INLINE_OUTPUT_BYTES_MAX)].to_vec();
-            run.stdout = Captured::default();
-            run.stderr = Captured { total: bytes.len() as u64, bytes };
-            (Some(FailReason::Exit), NOT_STARTED_CODE)
-        }
-    };
-    let files = match made {
-        Ok(Some(made)) if failed.is_none() => {
-            let files = Files { hash: made.hash, bytes: made.bytes, count: made.count };
-            put_files(made)?;
-            Some(files)
-        }
-        Ok(_) => None,
-        Err(why) => {
-            // Where its user looks first.
-            let words = format!("starfarm: the unit {why}\n");
-            run.stderr.total += words.len() as u64;
-            run.stderr.bytes.extend_from_slice(words.as_bytes());
-            None
-        }
-    };
-    let outputs = Outputs { files, ..outputs(run.stdout, run.stderr, put)? };
-    Ok(CommandUnit { failed, code, duration_us, outputs })
-}
-
-/// Both streams inline if they fit together, else the longer one is uploaded, else both. One of which a part was left
-/// out is always uploaded: inline nothing says how long it was.
-fn outputs(
-    stdout: Captured,
-    stderr: Captured,
-    mut put: impl FnMut(Vec<u8>) -> Result<starfarm_protocol::ids::ContentHash, FetchError>,
-) -> Result<Outputs, FetchError> {
-    let (out, err) = (stdout.bytes.len(), stderr.bytes.len());
-    let (out_cut, err_cut) = (stdout.is_cut(), stderr.is_cut());
-    let fits = |bytes: usize| bytes <= INLINE_OUTPUT_BYTES_MAX;
-    let stays = |bytes: usize, cut: bool| if cut { 0 } else { bytes };
-    let (out_goes, err_goes) = match (fits(stays(out, out_cut) + stays(err, err_cut)), out >= err) {
-        (true, _) => (out_cut, err_cut),
-        (false, true) => (true, err_cut || !fits(err)),
-        (false, false) => (out_cut || !fits(out), true),
-    };
-    let mut stream = |captured: Captured, goes: bool| match goes {
-        false => Ok(Stream::Inline(captured.bytes)),
-        true => {
-            let (kept, total) = (captured.bytes.len() as u64, captured.total);
-            put(captured.bytes).map(|hash| Stream::Uploaded { hash, kept, total })
-        }
-    };
-    Ok(Outputs::streams(stream(stdout, out_goes)?, stream(stderr, err_goes)?))
 }
 
 /// Units that are done and not reported.
@@ -381,88 +406,10 @@ impl Drop for Scratch {
 mod tests {
     use super::*;
     use starfarm_decomposers::NoChunks;
-    use starfarm_protocol::ids::ContentHash;
 
-    fn no_files(_: Made) -> Result<(), FetchError> {
-        panic!("no files were made")
-    }
-
-    fn captured(bytes: usize) -> Captured {
-        Captured { bytes: vec![b'x'; bytes], total: bytes as u64 }
-    }
-
-    fn run(end: End, stdout: usize, stderr: usize) -> UnitRun {
-        UnitRun {
-            end,
-            duration: Duration::from_millis(3),
-            stdout: captured(stdout),
-            stderr: captured(stderr),
-        }
-    }
-
-    fn where_to(stdout: usize, stderr: usize) -> (bool, bool) {
-        let unit = record(run(End::Exit(0), stdout, stderr), true, (Ok(None), no_files), |bytes| {
-            Ok(ContentHash::of(&bytes))
-        })
-        .unwrap();
-        let uploaded = |stream: &Stream| matches!(stream, Stream::Uploaded { .. });
-        let mut body = Vec::new();
-        unit.write(&mut body);
-        assert!(body.len() <= RESULT_BODY_BYTES_MAX);
-        (uploaded(&unit.outputs.stdout), uploaded(&unit.outputs.stderr))
-    }
-
-    #[test]
-    fn output_that_fits_together_rides_inline_and_the_longer_goes_first() {
-        assert_eq!(where_to(0, 0), (false, false));
-        assert_eq!(where_to(512, 0), (false, false));
-        assert_eq!(where_to(256, 257), (false, true));
-        assert_eq!(where_to(257, 256), (true, false));
-        assert_eq!(where_to(513, 512), (true, false));
-        assert_eq!(where_to(513, 513), (true, true));
-    }
-
-    #[test]
-    fn ends_become_reasons_and_codes() {
-        let unit =
-            |end| record(run(end, 1, 1), false, (Ok(None), no_files), |_| panic!("nothing is uploaded"));
-        let said = |end| unit(end).map(|u| (u.failed, u.code, u.duration_us));
-        assert_eq!(said(End::Exit(0)), Ok((None, 0, 3_000)));
-        assert_eq!(said(End::Exit(3)), Ok((Some(FailReason::Exit), 3, 3_000)));
-        assert_eq!(said(End::Signal(9)), Ok((Some(FailReason::Signal), 9, 3_000)));
-        assert_eq!(said(End::Timeout), Ok((Some(FailReason::Timeout), 124, 3_000)));
-        assert_eq!(said(End::Cancelled), Err(FetchError::Cancelled));
-        let lost = unit(End::NotStarted("ä".repeat(400), Lack::Program)).unwrap();
-        assert_eq!((lost.failed, lost.code), (Some(FailReason::Exit), -1));
-        assert_eq!(lost.outputs.stderr, Stream::Inline("ä".repeat(256).into()));
-    }
-
-    #[test]
-    fn what_was_cut_says_how_long_it_was_and_fails_where_the_limit_is_strict() {
-        let cut = || Captured { bytes: b"head tail".to_vec(), total: 600 };
-        for (end, strict, failed) in [
-            (End::Exit(0), false, None),
-            (End::Exit(0), true, Some(FailReason::Output)),
-            (End::Exit(3), true, Some(FailReason::Exit)),
-        ] {
-            let run = UnitRun { stdout: cut(), ..run(end, 0, 500) };
-            let unit =
-                record(run, strict, (Ok(None), no_files), |bytes| Ok(ContentHash::of(&bytes))).unwrap();
-            let hash = ContentHash::of(b"head tail");
-            assert_eq!(unit.outputs.stdout, Stream::Uploaded { hash, kept: 9, total: 600 });
-            assert!(matches!(unit.outputs.stderr, Stream::Inline(_)), "it has room alone");
-            assert_eq!(unit.failed, failed);
-        }
-    }
-
-    #[test]
-    fn a_unit_is_not_done_without_its_output() {
-        for miss in [FetchError::Refused("the disk is broken".into()), FetchError::Cancelled] {
-            assert_eq!(
-                record(run(End::Exit(0), 999, 1), false, (Ok(None), no_files), |_| Err(miss.clone())),
-                Err(miss)
-            );
-        }
+    fn run(end: End) -> UnitRun {
+        let nothing = Captured::default();
+        UnitRun { end, duration: Duration::from_millis(3), stdout: nothing.clone(), stderr: nothing }
     }
 
     #[test]
@@ -478,14 +425,14 @@ mod tests {
             Command::new(&work(timeout_ms, hang_ms), &space, Arc::new(NoChunks)).unwrap()
         };
         let ms = |ms| Some(Duration::from_millis(ms));
-        assert_eq!(command(None, None).time_limit(), None);
-        assert_eq!(command(Some(50), Some(20)).time_limit(), ms(20), "nothing was learnt: the key alone");
+        assert_eq!(command(None, None).time_limit(1), None);
+        assert_eq!(command(Some(50), Some(20)).time_limit(1), ms(20), "nothing was learnt: the key alone");
         let learnt = command(Some(50), Some(20));
-        learnt.learn(&run(End::Exit(0), 0, 0));
-        learnt.learn(&run(End::Exit(1), 0, 0));
-        assert_eq!(learnt.time_limit(), ms(50), "30 x 3 ms is beyond the time limit");
+        learnt.learn(&run(End::Exit(0)), 1);
+        learnt.learn(&run(End::Exit(1)), 1);
+        assert_eq!(learnt.time_limit(1), ms(50), "30 x 3 ms is beyond the time limit");
         let learnt = command(None, Some(20));
-        learnt.learn(&run(End::Exit(0), 0, 0));
-        assert_eq!(learnt.time_limit(), ms(90), "units take 3 ms here");
+        learnt.learn(&run(End::Exit(0)), 1);
+        assert_eq!(learnt.time_limit(1), ms(90), "units take 3 ms here");
     }
 }

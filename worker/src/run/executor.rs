@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use starfarm_worker_core::Task;
 
+use super::failed::Failed;
 use crate::board::Board;
 use crate::contents::Contents;
 use crate::exec::CancelFlag;
@@ -28,6 +29,8 @@ pub(crate) struct Context {
     pub(crate) store: Arc<Store>,
     /// Folder for the scratch directories of attempts.
     pub(crate) scratch: PathBuf,
+    /// Keeps those of units that fail, where a person wants that.
+    pub(crate) failed: Option<Arc<Failed>>,
 }
 
 #[cfg(test)]
@@ -46,7 +49,8 @@ pub(super) mod testing {
         let board = Arc::new(Board::open(&dir.0.join("running"), FarmId([1; 16]), 1).unwrap().0);
         let contents = Arc::new(Contents::new(Bulk::without_thread()));
         let store = Arc::new(Store::open(&dir.0.join("inputs"), u64::MAX).unwrap());
-        let context = Context { slot: 0, board, contents, store, scratch: dir.0.join("scratch") };
+        let context =
+            Context { slot: 0, board, contents, store, scratch: dir.0.join("scratch"), failed: None };
         let (to_inbox, inbox) = crossbeam_channel::unbounded();
         let mut report = Report::new(0, to_inbox);
         let task = Task { job: JobId(1), spec: ContentHash([1; 32]), attempt: Attempt(1), lo, units };

@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, Read, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-use starfarm_decomposers::template::{Template, UnitText};
+use starfarm_decomposers::template::{Rules, Template, UnitText};
 use starfarm_protocol::bulk::Source;
 use starfarm_protocol::ids::ContentHash;
 use starfarm_protocol::spec::{CommandWork, Input, is_inside};
@@ -49,17 +49,22 @@ impl Source for Made {
 
 impl UnitFiles {
     /// `None` where the job has none.
-    pub(super) fn new(work: &CommandWork, names: &[String], units: u128) -> Result<Option<Self>, String> {
+    pub(super) fn new(work: &CommandWork, rules: &Rules, units: u128) -> Result<Option<Self>, String> {
         if let Some(input) = work.inputs.iter().find(|input| !is_inside(&input.path)) {
             return Err(format!(
                 "the input `{}` would lie outside of the scratch directory: submit the job anew",
                 input.path
             ));
         }
-        let outputs = work.outputs.iter().map(|name| Template::parse(name, names)).collect();
+        let outputs = work.outputs.iter().map(|name| rules.text(name)).collect();
         let files =
             Self { inputs: work.inputs.clone(), outputs, limit: work.files_limit, many_units: units > 1 };
         Ok(work.has_files().then_some(files))
+    }
+
+    /// No unit makes any.
+    pub(super) fn are_inputs(&self) -> bool {
+        self.outputs.is_empty()
     }
 
     /// Links the inputs into `scratch`, which is empty. Those that are not here are fetched.
@@ -228,7 +233,7 @@ mod tests {
     fn collect(dir: &TempDir, outputs: &[&str], limit: u64) -> Result<Option<Made>, String> {
         let outputs = outputs.iter().map(|name| (*name).to_owned()).collect();
         let work = CommandWork { outputs, files_limit: limit, ..CommandWork::default() };
-        let files = UnitFiles::new(&work, &[], 9).unwrap().unwrap();
+        let files = UnitFiles::new(&work, &Rules::of(&work, &[]), 9).unwrap().unwrap();
         let text = UnitText { index: UNIT, value: b"v/../w".to_vec(), fields: Vec::new() };
         files.collect(&dir.0.join("scratch"), &text).unwrap()
     }
@@ -286,7 +291,7 @@ mod tests {
         let input = |path: &str| Input { path: path.into(), parts: Vec::new(), bytes: 0, executable: false };
         for path in ["/etc/x", "../x", "a/../../x", "", "a//b"] {
             let work = CommandWork { inputs: vec![input(path)], ..CommandWork::default() };
-            assert!(UnitFiles::new(&work, &[], 1).is_err(), "{path}");
+            assert!(UnitFiles::new(&work, &Rules::of(&work, &[]), 1).is_err(), "{path}");
         }
     }
 }

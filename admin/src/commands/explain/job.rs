@@ -17,6 +17,7 @@ pub(super) fn head(reason: &JobReason) -> Head<'static> {
         JobReason::Restart { .. } => ("restart", "waits for nodes to reconnect after the restart".into()),
         JobReason::NoNode { .. } => ("no_node", "waits for a node".into()),
         JobReason::RefusedByAll => ("refused_by_all", "waits for a node that can run it".into()),
+        JobReason::NoTime => ("no_time", "waits for a node that has time for it".into()),
         JobReason::Refused { .. } | JobReason::RefusedByMore { .. } => ("refused", "".into()),
         JobReason::Behind { job, .. } => ("behind", format!("waits behind job {}", job.0).into()),
         JobReason::NoRoom { .. } => ("no_room", "waits for room at nodes".into()),
@@ -48,6 +49,11 @@ pub(super) fn text(reason: &JobReason, id: &str) -> String {
         JobReason::NoNode { states, probed } => no_node(states, *probed),
         JobReason::RefusedByAll => {
             "Every node that takes tasks has refused it; their reasons are below.".to_owned()
+        }
+        JobReason::NoTime => {
+            "The nodes that could take it leave by themselves before a task of it would be over: \
+             start workers with a later `--deadline`, or submit it in smaller units."
+                .to_owned()
         }
         JobReason::Refused { node, why, again_us } => format!(
             "Node {node} cannot run it: {why}. It is asked again {}, or at once after `starfarm job resume {id}`.",

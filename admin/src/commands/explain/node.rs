@@ -129,6 +129,7 @@ pub(super) fn work_head(reason: &WorkReason) -> Head<'static> {
         WorkReason::Paused => ("paused", "idles: jobs are paused"),
         WorkReason::Refused => ("refused", "idles: it refused the jobs"),
         WorkReason::NothingLeft => ("nothing_left", "idles: nothing is left to give"),
+        WorkReason::NoTime { .. } => ("no_time", "idles: it leaves soon"),
         WorkReason::Waiting => ("waiting", "gets a task in a moment"),
     };
     (code, verdict.into())
@@ -171,6 +172,9 @@ pub(super) fn work(reason: &WorkReason) -> String {
         WorkReason::Paused => "The jobs that it could work on are paused.".to_owned(),
         WorkReason::Refused => "It cannot run the jobs that have work.".to_owned(),
         WorkReason::NothingLeft => "All remaining units are at other nodes.".to_owned(),
+        WorkReason::NoTime { left_us } => {
+            format!("It leaves by itself in {}, before a task of what waits would be over.", time(*left_us))
+        }
         WorkReason::Waiting => "There is work for it.".to_owned(),
     }
 }
@@ -182,6 +186,7 @@ pub(super) fn offer_code(reason: &OfferReason) -> &'static str {
         OfferReason::AllOut { .. } => "job_all_out",
         OfferReason::Doubted => "job_doubted",
         OfferReason::Lease => "job_lease",
+        OfferReason::NoTime => "job_no_time",
         OfferReason::Waits { .. } => "job_waits",
     }
 }
@@ -211,6 +216,9 @@ pub(super) fn offer(job: u64, reason: &OfferReason) -> String {
         ),
         OfferReason::Lease => {
             format!("More of job {job} can be given out once its record is on the scheduler's disk.")
+        }
+        OfferReason::NoTime => {
+            format!("A task of job {job} would not be over before the node leaves by itself.")
         }
         OfferReason::Waits { units } => {
             let wait = if units.0 == 1 { "waits" } else { "wait" };

@@ -25,6 +25,20 @@ impl Folder {
         Ok(Self { dir: dir.to_owned() })
     }
 
+    /// A file of this name, which comes in pieces.
+    pub(super) fn file(&self, name: &str) -> Result<Coming, Failure> {
+        let path = self.dir.join(name);
+        if !is_inside(name) {
+            let words = format!("{} is no file inside of a folder", human::printable(name));
+            return Err(Failure::new(Exit::Conflict, words));
+        }
+        let folder = path.parent().unwrap_or(&self.dir);
+        fs::create_dir_all(folder).map_err(|e| cannot_write(folder, &e))?;
+        let part = folder.join(format!(".starfarm-{}.part", std::process::id()));
+        let file = File::create(&part).map_err(|e| cannot_write(&part, &e))?;
+        Ok(Coming { path, part, file })
+    }
+
     /// Writes out what is in the archive of a unit; or says what is wrong with that on the scheduler's disk.
     pub(super) fn take(
         &self,
@@ -86,16 +100,7 @@ impl Folder {
             }
             let mode = entry.header().mode().map_err(unreadable)? & 0o755;
             let path = self.dir.join(&name);
-            self.write(&path, mode, &mut entry).map_err(|e| match e.kind() {
-                io::ErrorKind::AlreadyExists => Failure::new(
-                    Exit::Conflict,
-                    format!(
-                        "{} is there and has other bytes: remove it, or name another folder by --dir",
-                        human::printable(&path.display().to_string())
-                    ),
-                ),
-                _ => cannot_write(&path, &e),
-            })?;
+            self.write(&path, mode, &mut entry).map_err(|e| not_placed(&path, &e))?;
         }
         Ok(())
     }
@@ -108,15 +113,57 @@ impl Folder {
         let mut file = File::create(&part)?;
         let written = io::copy(content, &mut file)
             .and_then(|_| file.set_permissions(fs::Permissions::from_mode(mode | 0o600)))
-            .and_then(|()| match path.symlink_metadata() {
-                Ok(_) if are_equal(&part, path)? => fs::remove_file(&part),
-                Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
-                Err(_) => fs::rename(&part, path),
-            });
+            .and_then(|()| place(&part, path));
         if written.is_err() {
             let _ = fs::remove_file(&part);
         }
         written
+    }
+}
+
+/// A file that comes in pieces, and is whole or not there.
+pub(super) struct Coming {
+    path: PathBuf,
+    part: PathBuf,
+    file: File,
+}
+
+impl Coming {
+    pub(super) fn piece(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        self.file.write_all(bytes).map_err(|e| cannot_write(&self.part, &e))
+    }
+
+    /// It is whole. One that is there already stays, and must be equal.
+    pub(super) fn end(self) -> Result<(), Failure> {
+        place(&self.part, &self.path).map_err(|e| not_placed(&self.path, &e))
+    }
+}
+
+impl Drop for Coming {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.part);
+    }
+}
+
+/// A part becomes the file `path`, unless one is there: that must be equal.
+fn place(part: &Path, path: &Path) -> io::Result<()> {
+    match path.symlink_metadata() {
+        Ok(_) if are_equal(part, path)? => fs::remove_file(part),
+        Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
+        Err(_) => fs::rename(part, path),
+    }
+}
+
+fn not_placed(path: &Path, e: &io::Error) -> Failure {
+    match e.kind() {
+        io::ErrorKind::AlreadyExists => Failure::new(
+            Exit::Conflict,
+            format!(
+                "{} is there and has other bytes: remove it, or name another folder by --dir",
+                human::printable(&path.display().to_string())
+            ),
+        ),
+        _ => cannot_write(path, e),
     }
 }
 

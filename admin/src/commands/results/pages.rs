@@ -13,7 +13,7 @@ use crate::cli::Wanted;
 use crate::failure::Failure;
 
 /// Outputs that are held to be put in order: more come as they came in, lest a person wait or memory grow with the job.
-const ORDERED_MAX: usize = 100_000;
+pub(super) const ORDERED_MAX: usize = 100_000;
 
 /// What became of the outputs.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -91,7 +91,12 @@ impl<'a> Pages<'a> {
             let files_lost = output.files.iter().find_map(|files| files.lost);
             if let Some(what) = output.stdout.lost.or(output.stderr.lost).or(files_lost) {
                 let (lo, superseded) = (output.unit, output.superseded);
-                bad.push(LostOutputs { lo, hi: Units(lo.0.saturating_add(1)), what, superseded });
+                bad.push(LostOutputs {
+                    lo,
+                    hi: Units(lo.0.saturating_add(output.units.0)),
+                    what,
+                    superseded,
+                });
             }
             visit(output)
         };
@@ -176,7 +181,7 @@ fn longest(page: &ResultsPage) -> u64 {
 }
 
 /// Fetches a long output into its place; one that is lost says so, for the others are still worth having.
-fn fill(source: &mut dyn Source, stream: &mut StreamInfo) -> Result<(), Failure> {
+pub(super) fn fill(source: &mut dyn Source, stream: &mut StreamInfo) -> Result<(), Failure> {
     let Some(hash) = stream.hash else { return Ok(()) };
     let mut content = Vec::new();
     while (content.len() as u64) < stream.kept {
@@ -224,6 +229,8 @@ pub(super) mod testing {
         /// Units come in the other way round.
         pub(in crate::commands::results) backwards: bool,
         pub(in crate::commands::results) damaged: u64,
+        /// So many outputs have not come in yet.
+        pub(in crate::commands::results) hidden: u64,
         /// So many units are done, whatever is left of their outputs.
         pub(in crate::commands::results) done: u64,
         /// What the scheduler says is lost.
@@ -257,6 +264,7 @@ pub(super) mod testing {
             });
             OutputInfo {
                 unit: Units(unit.into()),
+                units: Units::one(),
                 attempt: unit + 100,
                 run: 1,
                 node: (!self.forgotten).then(|| "n1".into()),
@@ -292,7 +300,7 @@ pub(super) mod testing {
             Ok(ResultsPage {
                 hits: window(self.hits).map(hit).collect(),
                 failed: window(self.failed).map(failed).collect(),
-                outputs: window(self.outputs)
+                outputs: window(self.outputs - self.hidden)
                     .map(|place| if self.backwards { self.outputs - 1 - place } else { place })
                     .map(|unit| self.output(unit))
                     .collect(),

@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use starfarm_protocol::admin::{FailedInfo, HitInfo, LostOutputs, OutputInfo, StreamInfo};
 use starfarm_protocol::ids::{JobId, from_hex};
+use starfarm_protocol::units::Units;
 
 use super::pages::{Pages, Seen};
 use crate::failure::Failure;
@@ -83,17 +84,17 @@ fn as_values(mut pages: Pages<'_>, printer: &mut Printer) -> Result<Seen, Failur
 }
 
 /// The bytes that a text stands for, which `hex` has where they are not UTF-8.
-fn bytes(text: &str, hex: Option<&str>) -> Vec<u8> {
+pub(super) fn bytes(text: &str, hex: Option<&str>) -> Vec<u8> {
     hex.and_then(from_hex).unwrap_or_else(|| text.as_bytes().to_vec())
 }
 
 fn as_table(mut pages: Pages<'_>, printer: &mut Printer) -> Result<Seen, Failure> {
     pages.hits(|page| printer.text(&hits(&page)))?;
     pages.failed(|page| printer.text(&failed(&page)))?;
-    let mut silent = 0_u64;
+    let mut silent = 0_u128;
     let seen = pages.outputs(|output| {
         if output.failed.is_none() && output.stdout.total == 0 && output.stderr.total == 0 {
-            silent += 1;
+            silent = silent.saturating_add(output.units.0);
             return Ok(());
         }
         printer.text(&one_output(&output))
@@ -167,7 +168,13 @@ fn one_output(output: &OutputInfo) -> String {
         (run @ 2.., false) => format!(", run {run}"),
         (0 | 1, false) => String::new(),
     };
-    let mut text = format!("== unit {}{run}: {end} after {time} on {node}\n", output.unit);
+    let units = match output.units.0 {
+        1 => format!("unit {}", output.unit),
+        units => {
+            format!("units {}", human::interval(output.unit, Units(output.unit.0.saturating_add(units))))
+        }
+    };
+    let mut text = format!("== {units}{run}: {end} after {time} on {node}\n");
     push_stream(&mut text, &output.stdout);
     if output.stderr.total > 0 {
         text.push_str("-- standard error:\n");

@@ -24,16 +24,17 @@ const MEMO: &str = "run.json";
 /// What was run in a folder.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct Memo {
-    /// The job file, absolute.
-    job_file: PathBuf,
+    /// The job file, absolute; none where the job was said on the command line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    job_file: Option<PathBuf>,
     /// BLAKE3 of its specification, which its inputs are part of.
     spec: ContentHash,
     ended: bool,
 }
 
 impl Memo {
-    pub(super) fn new(job_file: &Path, spec: ContentHash) -> Self {
-        let job_file = fs::canonicalize(job_file).unwrap_or_else(|_| job_file.to_owned());
+    pub(super) fn new(job_file: Option<&Path>, spec: ContentHash) -> Self {
+        let job_file = job_file.map(|path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()));
         Self { job_file, spec, ended: false }
     }
 
@@ -49,8 +50,21 @@ impl Memo {
             .map_err(|error| Failure::usage(format!("cannot write {}: {error}", path.display())))
     }
 
-    /// The folders beside `folder` where this job file was run with other inputs and has not ended.
-    pub(super) fn left_behind(&self, folder: &Path) -> Vec<PathBuf> {
+    /// Says where this job file was run with other inputs and has not ended.
+    pub(super) fn tell_of_left_behind(&self, folder: &Path) {
+        let Some(job_file) = &self.job_file else { return };
+        for left in self.left_behind(folder) {
+            say(&format!(
+                "{} or its inputs have changed since an earlier run, which has not ended: this is another job; \
+                 what that one has done stays in {}",
+                job_file.display(),
+                left.display()
+            ));
+        }
+    }
+
+    /// The folders beside `folder` where it was.
+    fn left_behind(&self, folder: &Path) -> Vec<PathBuf> {
         let siblings = folder.parent().and_then(|runs| fs::read_dir(runs).ok()).into_iter().flatten();
         let is_left = |path: &PathBuf| {
             let text = fs::read(path.join(MEMO)).unwrap_or_default();
@@ -220,11 +234,13 @@ mod tests {
             path
         };
         let (old, new) = (folder("old"), folder("new"));
-        let before = Memo::new(Path::new("job.toml"), ContentHash([1; 32]));
-        let now = Memo::new(Path::new("job.toml"), SPEC);
+        let before = Memo::new(Some(Path::new("job.toml")), ContentHash([1; 32]));
+        let now = Memo::new(Some(Path::new("job.toml")), SPEC);
         before.write(&old, false).unwrap();
         now.write(&new, false).unwrap();
-        Memo::new(Path::new("other.toml"), ContentHash([2; 32])).write(&folder("other"), false).unwrap();
+        Memo::new(Some(Path::new("other.toml")), ContentHash([2; 32]))
+            .write(&folder("other"), false)
+            .unwrap();
         fs::write(folder("garbled").join(MEMO), "{").unwrap();
         assert_eq!(now.left_behind(&new), std::slice::from_ref(&old));
         before.write(&old, true).unwrap();

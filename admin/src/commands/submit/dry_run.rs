@@ -2,14 +2,12 @@
 
 use starfarm_protocol::job::Sizing;
 use starfarm_protocol::units::Units;
-use std::collections::HashMap;
-use std::sync::Arc;
 
 use serde::Serialize;
-use starfarm_decomposers::template::{Template, UnitText};
-use starfarm_decomposers::{Chunks, Decomposer, open};
+use starfarm_decomposers::Decomposer;
+use starfarm_decomposers::template::{Rules, TASK_NAMES, UnitText};
 use starfarm_protocol::ids::{ContentHash, to_hex};
-use starfarm_protocol::spec::Work;
+use starfarm_protocol::spec::{CommandWork, Per, Work};
 use starfarm_protocol::trust::check_planted;
 
 use crate::failure::Failure;
@@ -49,18 +47,8 @@ struct Sample {
     program: Option<Vec<String>>,
 }
 
-/// The chunks of the job's own list.
-struct Held(HashMap<ContentHash, Arc<[u8]>>);
-
-impl Chunks for Held {
-    fn chunk(&self, hash: &ContentHash) -> Option<Arc<[u8]>> {
-        self.0.get(hash).cloned()
-    }
-}
-
 pub(super) fn describe(job: &JobFile) -> Result<DryRun, Failure> {
-    let chunks = job.blobs.iter().map(|blob| (ContentHash::of(blob), Arc::from(blob.as_slice()))).collect();
-    let space = open(&job.spec.space, Arc::new(Held(chunks))).map_err(|e| Failure::usage(e.to_string()))?;
+    let space = job.opened().map_err(Failure::usage)?;
     let units = space.units();
     check_planted(job.trust.planted, units).map_err(Failure::usage)?;
     let units_per_task = match job.sizing {
@@ -85,12 +73,19 @@ pub(super) fn describe(job: &JobFile) -> Result<DryRun, Failure> {
 }
 
 fn sample(space: &dyn Decomposer, unit: u128, work: &Work) -> Result<Sample, Failure> {
-    let text = UnitText::of(space, unit).map_err(|error| Failure::usage(error.to_string()))?;
-    let names = space.names();
-    let filled =
-        |word: &String| String::from_utf8_lossy(&Template::parse(word, &names).fill(&text)).into_owned();
+    let mut text = UnitText::of(space, unit).map_err(|error| Failure::usage(error.to_string()))?;
+    if let Work::Command(CommandWork { per: Per::Task, .. }) = work {
+        // As a task of this unit alone has them.
+        let [lo, hi] = [unit, unit + 1].map(|unit| space.bound(unit));
+        let values = [lo.clone(), hi, lo, "1".to_owned(), "FILE".to_owned()].map(String::into_bytes);
+        text.fields = TASK_NAMES.map(str::to_owned).into_iter().zip(values).collect();
+    }
     let program = match work {
-        Work::Command(command) => Some(command.program.iter().map(filled).collect()),
+        Work::Command(command) => {
+            let rules = Rules::of(command, &space.names());
+            let filled = |word: &String| String::from_utf8_lossy(&rules.word(word).fill(&text)).into_owned();
+            Some(command.program.iter().map(filled).collect())
+        }
         _ => None,
     };
     let value_hex = std::str::from_utf8(&text.value).is_err().then(|| to_hex(&text.value));

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use starfarm_decomposers::template::TASK_NAMES;
+use starfarm_protocol::job::Per;
 use starfarm_protocol::spec::{CommandWork, FILES_LIMIT, OUTPUT_LIMIT_MAX, OutputLimit, Work};
 
 use super::executor::{Executor, SECONDS_MAX, milliseconds};
@@ -16,9 +18,11 @@ pub(super) const EXECUTOR: Executor = Executor {
         name: "command",
         keys: &[
             "program",
+            "per",
             "inputs",
             "outputs",
             "files_limit",
+            "stdin",
             "cwd",
             "env",
             "timeout_seconds",
@@ -30,11 +34,16 @@ pub(super) const EXECUTOR: Executor = Executor {
     read,
     help: r#"[task] executor = "command": a program for each unit, no shell
     program = ["./simulate", "--seed", "{}"]
+    per = "task"              one run for all units of a task, which is told of
+                              them by {lo}, {hi}, {last}, {count} and {file}
+                              [default: "unit", a run for each]
     inputs = ["scene.pov", "textures/**"]
                               files beneath the job file's folder; each unit
                               finds them in the directory that it starts in
     outputs = ["frame{}.png"] files that each unit makes there
     files_limit = 1000000     bytes of a unit's outputs [default: 268435456]
+    stdin = "{}.in"           file that a unit reads as standard input, from the
+                              directory that it starts in [default: empty]
     cwd = "."                 directory that programs start in
                               [default: the job file's, on nodes that have it]
     env = { MODE = "fast" }   added to the worker's environment
@@ -44,7 +53,7 @@ pub(super) const EXECUTOR: Executor = Executor {
     retries = 2               a unit that fails is tried again [default: 0]
     output_limit = 65536      bytes kept of each output stream; or "strict",
                               "strict:BYTES" [default: 1048576]
-  In `program` and `env`, {} is the unit's value, {index} its number, {NAME} a
+  In `program`, `outputs`, `stdin` and `env`, {} is the unit's value, {index} its number, {NAME} a
   value that the space names: the names of a grid, `clock` of frames.
 "#,
 };
@@ -57,7 +66,11 @@ fn read(section: &Section<'_>, job: &mut JobFile, base: &Path) -> Result<(), Job
     let (Some(first), Some(word)) = (line.first_mut(), words.first()) else {
         return Err(item.error("`program` is empty: name a program, e.g. program = [\"echo\", \"{}\"]"));
     };
-    let names = names_of(&job.spec.space);
+    let per = section.read("per", per)?.unwrap_or_default();
+    let names = match per {
+        Per::Unit => names_of(&job.spec.space),
+        Per::Task => TASK_NAMES.map(str::to_owned).into(),
+    };
     let list = |key, what| section.get(key).map_or_else(|| Ok(Vec::new()), |item: Item<'_>| item.array(what));
     job.inputs = inputs::read(&list("inputs", "a list of files or patterns")?, base)?;
     let outputs = inputs::outputs(&list("outputs", "a list of names of files")?, &names)?;
@@ -86,6 +99,9 @@ fn read(section: &Section<'_>, job: &mut JobFile, base: &Path) -> Result<(), Job
     let retries = section.read("retries", |item| item.integer_within(0, u64::from(u32::MAX)))?;
     job.spec.work = Work::Command(CommandWork {
         program: line,
+        per,
+        parallel: false,
+        stdin: section.read("stdin", stdin)?,
         env: section.read("env", environment)?.unwrap_or_default(),
         timeout_ms: time("timeout_seconds")?,
         hang_ms: time("hang_seconds")?,
@@ -93,13 +109,21 @@ fn read(section: &Section<'_>, job: &mut JobFile, base: &Path) -> Result<(), Job
         output_limit: section.read("output_limit", output_limit)?.unwrap_or_default(),
         cwd,
         cwd_optional: false,
+        merge: None,
         inputs: job.inputs.iter().map(|file| file.input.clone()).collect(),
         outputs,
         files_limit: section
             .read("files_limit", |item| item.integer_within(1, OUTPUT_LIMIT_MAX))?
             .unwrap_or(FILES_LIMIT),
     });
-    job.no_nul_in_line().map_err(|trouble| item.error(trouble))
+    job.templates_fit().and_then(|()| job.no_nul_in_line()).map_err(|trouble| item.error(trouble))
+}
+
+fn per(item: &Item<'_>) -> Result<Per, JobFileError> {
+    let word = item.string()?;
+    Per::from_word(word).ok_or_else(|| {
+        item.error(format!("`per` \"{word}\" is not known: write \"unit\", a run for each, or \"task\", one for all of a task"))
+    })
 }
 
 fn output_limit(item: &Item<'_>) -> Result<OutputLimit, JobFileError> {
@@ -109,6 +133,13 @@ fn output_limit(item: &Item<'_>) -> Result<OutputLimit, JobFileError> {
             let bytes = item.integer_within(1, OUTPUT_LIMIT_MAX)?;
             Ok(OutputLimit { bytes, ..OutputLimit::default() })
         }
+    }
+}
+
+fn stdin(item: &Item<'_>) -> Result<String, JobFileError> {
+    match text(item)? {
+        name if name.is_empty() => Err(item.error("`stdin` is empty: name a file, or remove the key")),
+        name => Ok(name),
     }
 }
 

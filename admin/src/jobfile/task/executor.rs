@@ -18,7 +18,7 @@ pub(super) struct Executor {
 }
 
 /// The longest time that can be asked for, about 31 years: what is longer is a slip.
-pub(super) const SECONDS_MAX: f64 = 1e9;
+pub(crate) const SECONDS_MAX: f64 = 1e9;
 
 /// Whole milliseconds, at least 1: 0 would end every unit at once.
 pub(crate) fn milliseconds(seconds: f64) -> u64 {

@@ -177,14 +177,15 @@ fn a_folder_whose_name_looks_like_a_pattern() {
     .assert_eq(&folder.hide(&String::from_utf8_lossy(&job.blobs[0])));
 }
 
-#[test]
-fn a_command_with_everything() {
-    let task = "executor = \"command\"\nprogram = [\"sh\", \"-c\", \"echo $0 {x}\", \"{index}\"]\n\
+const EVERYTHING: &str = "executor = \"command\"\nprogram = [\"{index}\"]\nstdin = \"{}.in\"\n\
                 timeout_seconds = 0.25\nhang_seconds = 60\nretries = 3\noutput_limit = \"strict:512\"\nunits_per_task = 1000\nmax_failures = 50\nspeculative = true\n\
                 [task.env]\nB = \"{}\"\nA = \"\"\n";
+
+#[test]
+fn a_command_with_everything() {
     check_in(
         &Folder::new(),
-        &format!("{RANGE}{task}"),
+        &format!("{RANGE}{EVERYTHING}"),
         expect![[r#"
             JobFile {
                 name: "demo",
@@ -197,11 +198,10 @@ fn a_command_with_everything() {
                     work: Command(
                         CommandWork {
                             program: [
-                                "sh",
-                                "-c",
-                                "echo $0 {x}",
                                 "{index}",
                             ],
+                            per: Unit,
+                            parallel: false,
                             env: {
                                 "A": "",
                                 "B": "{}",
@@ -219,6 +219,10 @@ fn a_command_with_everything() {
                             },
                             cwd: None,
                             cwd_optional: false,
+                            stdin: Some(
+                                "{}.in",
+                            ),
+                            merge: None,
                             inputs: [],
                             outputs: [],
                             files_limit: 268435456,

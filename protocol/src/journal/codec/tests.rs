@@ -48,12 +48,8 @@ fn one_of_each() -> impl Iterator<Item = Record> {
 
 fn of_work() -> Vec<Record> {
     let (job, node, boot, attempt) = (JobId(7), NodeId(3), Boot(u64::MAX), Attempt::before_epoch(Epoch(9)));
-    let outputs = Outputs {
-        files: None,
-        stdout: Stream::Inline(b"text".to_vec()),
-        stderr: Stream::Uploaded { hash: ContentHash([5; 32]), kept: 6, total: 7 },
-    };
-    let outcome = CommandUnit { failed: Some(FailReason::Signal), code: 9, duration_us: 10, outputs };
+    let outcome = outcome();
+    let together = CommandUnit { units: u64::MAX, failed: None, ..outcome.clone() };
     let facts = |work, sizing, max_failures| JobFacts {
         job,
         spec: ContentHash([1; 32]),
@@ -68,12 +64,14 @@ fn of_work() -> Vec<Record> {
     };
     let search = WorkFacts::search(Stop::FirstHit, 12);
     let own_facts = WorkFacts { first_units: 1, programs: true, ..search };
+    let together_facts = WorkFacts { per: Per::Task, ..WorkFacts::command(2) };
     let failed = |code, node| FailedUnit { reason: FailReason::Poison, code, node };
     vec![
         Record::Epoch { epoch: Epoch(2), at_us: 1 << 60 },
         Record::Submitted(facts(search, Sizing::TargetUs(1), MaxFailures::Usual)),
         Record::Submitted(facts(WorkFacts::NOTHING, Sizing::Units(1), MaxFailures::Never)),
         Record::Submitted(facts(own_facts, Sizing::Units(1), MaxFailures::Never)),
+        Record::Submitted(facts(together_facts, Sizing::Units(1), MaxFailures::Never)),
         Record::Submitted(facts(WorkFacts::command(2), Sizing::Units(u64::MAX), MaxFailures::Units(3))),
         Record::State { job, state: JobState::Paused, why: Some("too much failed".to_owned().into()) },
         Record::Moved { job, place: 4 },
@@ -85,7 +83,7 @@ fn of_work() -> Vec<Record> {
             hits: vec![(150, 1), (5, 0)],
         },
         Record::Done { job, node: NOBODY, pieces: vec![], hits: vec![(u128::MAX, u32::MAX)] },
-        Record::Ran { job, attempt, node, units: vec![(8, outcome.clone()), (2, outcome)] },
+        Record::Ran { job, attempt, node, units: vec![(8, outcome.clone()), (2, outcome), (9, together)] },
         Record::Tried { job, unit: 1, attempt, node },
         Record::Died { job, unit: 1, node, boot },
         Record::Pardoned { node, boot },
@@ -115,6 +113,15 @@ fn of_work() -> Vec<Record> {
         paged(job),
         Record::TargetsHit { job, from: 7, bits: vec![0xff; 300].into() },
     ]
+}
+
+fn outcome() -> CommandUnit {
+    let outputs = Outputs {
+        files: None,
+        stdout: Stream::Inline(b"text".to_vec()),
+        stderr: Stream::Uploaded { hash: ContentHash([5; 32]), kept: 6, total: 7 },
+    };
+    CommandUnit { units: 1, failed: Some(FailReason::Signal), code: 9, duration_us: 10, outputs }
 }
 
 fn paged(job: JobId) -> Record {

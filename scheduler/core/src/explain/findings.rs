@@ -82,8 +82,9 @@ impl Farm {
     }
 
     /// The size of the next task of `job` on node `id`, as it would be decided now.
-    pub(super) fn size(&self, job: &Job, id: NodeId) -> SizeInfo {
-        let Ideal { units, rule, units_per_s, measured, target, grown, tail, .. } = self.ideal(job, id);
+    pub(super) fn size(&self, job: &Job, id: NodeId, now_us: u64) -> SizeInfo {
+        let ideal = self.next_task(job, id, now_us).unwrap_or_else(|| self.ideal(job, id));
+        let Ideal { units, rule, units_per_s, measured, target, grown, tail, .. } = ideal;
         SizeInfo {
             job: job.facts.job,
             node: self.name_of(id),
@@ -98,7 +99,7 @@ impl Farm {
             target_units: (target > 0).then(|| Units(target.into())),
             growth_units_max: (grown > 0).then(|| Units(grown.into())),
             tail_units_max: (tail < u64::MAX).then(|| Units(tail.into())),
-            units_max: Units(whole_units(job, units).into()),
+            units_max: Units(whole_units(job, &ideal).into()),
         }
     }
 }

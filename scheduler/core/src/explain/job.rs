@@ -37,7 +37,7 @@ impl Farm {
         }
         self.job_facts(job, unclaimed(tasks.iter().copied()), &mut found);
         found.count("tasks_in_dq", tasks.len() + copies.len());
-        Some((found, self.job_sizes(job)))
+        Some((found, self.job_sizes(job, now_us)))
     }
 
     fn why_it_waits(&self, job: &Job, tasks: &[&Task], now_us: u64, found: &mut Findings) {
@@ -90,6 +90,8 @@ impl Farm {
             found.decides(self.nobody());
         } else if able.is_empty() {
             found.decides(Reason::Job(JobReason::RefusedByAll));
+        } else if able.iter().all(|&node| self.next_task(job, node, now_us).is_none()) {
+            found.decides(Reason::Job(JobReason::NoTime));
         }
         for (&node, refusal) in job.refused_by.iter().take(NAMED) {
             let (node, why) = (self.name_of(node), refusal.why.clone());
@@ -114,7 +116,10 @@ impl Farm {
     /// The nodes whose turn it is for this job have all that they may have, of others too.
     fn no_room(&self, job: &Job, free: impl Iterator<Item = NodeId>, now_us: u64, found: &mut Findings) {
         let free: Vec<NodeId> = free.collect();
-        let room = |id| self.room(job, id, &self.ideal(job, id), NODE_TASKS_MAX as usize, now_us);
+        let room = |id| {
+            let next = self.next_task(job, id, now_us);
+            next.map_or(0, |ideal| self.room(job, id, &ideal, NODE_TASKS_MAX as usize, now_us))
+        };
         let tasks = free.iter().flat_map(|&id| self.queues.tasks_at(id));
         let others = tasks.filter(|task| task.job != job.facts.job).count();
         if others > 0
@@ -238,13 +243,13 @@ impl Farm {
     }
 
     /// Sizes on the largest of the nodes that could be given some of it.
-    fn job_sizes(&self, job: &Job) -> Vec<SizeInfo> {
+    fn job_sizes(&self, job: &Job, now_us: u64) -> Vec<SizeInfo> {
         if job.pending() == 0 {
             return Vec::new();
         }
         let mut nodes: Vec<_> = self.taking().filter(|(id, _)| !job.refused_by.contains_key(id)).collect();
         nodes.sort_by_key(|(id, node)| (Reverse(node.slots()), *id));
-        nodes.iter().take(SIZES).map(|&(id, _)| self.size(job, id)).collect()
+        nodes.iter().take(SIZES).map(|&(id, _)| self.size(job, id, now_us)).collect()
     }
 }
 

@@ -41,7 +41,7 @@ impl Farm {
             if let Some(job) = jobs.iter().find(gives) {
                 found.adds(Reason::Work(self.window_of(id, node, job, now_us)));
             }
-            if let Some(reason) = self.idle_reason(id) {
+            if let Some(reason) = self.idle_reason(id, now_us) {
                 match reason {
                     IdleReason::Waiting if !jobs.iter().any(|job| gives(&job)) => {
                         found.decides(Reason::NoDisk);
@@ -51,16 +51,24 @@ impl Farm {
                     IdleReason::Paused => found.decides(Reason::Work(WorkReason::Paused)),
                     IdleReason::Refused => found.decides(Reason::Work(WorkReason::Refused)),
                     IdleReason::NothingLeft => found.decides(Reason::Work(WorkReason::NothingLeft)),
+                    IdleReason::NoTime => {
+                        let ends_us = node.stay.map_or(now_us, |stay| stay.ends_us);
+                        let left_us = ends_us.saturating_sub(now_us);
+                        found.decides(Reason::Work(WorkReason::NoTime { left_us }));
+                    }
                     // `silence` and `kept_out` have said it.
                     IdleReason::State => {}
                 }
-                let offers = jobs.iter().take(SIZES).map(|job| (job.facts.job, offer(id, job, now_us)));
+                let offers = jobs.iter().take(SIZES).map(|job| (job.facts.job, self.offer(id, job, now_us)));
                 offers.for_each(|(job, offer)| found.adds(Reason::Offer(job, offer)));
             }
         }
+        if let Some(stay) = node.stay.filter(|_| node.health().is_there()) {
+            found.fact("time_left", FactValue::Lasts(stay.ends_us.saturating_sub(now_us)));
+        }
         node_facts(node, self.queues.held(id), now_us, &mut found);
         let sizes = match node.health().live() {
-            true => jobs.iter().filter(gives).take(SIZES).map(|job| self.size(job, id)).collect(),
+            true => jobs.iter().filter(gives).take(SIZES).map(|job| self.size(job, id, now_us)).collect(),
             false => Vec::new(),
         };
         Some((found, sizes))
@@ -116,9 +124,30 @@ impl Farm {
         self.jobs.iter().flat_map(of_job)
     }
 
+    /// What `job` has for node `id`.
+    fn offer(&self, id: NodeId, job: &Job, now_us: u64) -> OfferReason {
+        if job.state == JobState::Paused {
+            OfferReason::Paused { why: job.paused_for.clone() }
+        } else if let Some(refusal) = job.refused_by.get(&id) {
+            let again_us = refusal.probe.at_us.saturating_sub(now_us);
+            OfferReason::Refused { why: refusal.why.clone(), again_us }
+        } else if job.pending() == 0 {
+            let units = Units(job.units.coverage().count(Class::Out));
+            OfferReason::AllOut { units, copies: job.facts.speculative }
+        } else if self.next_task(job, id, now_us).is_none() {
+            OfferReason::NoTime
+        } else if job.blame.of(id).doubted {
+            OfferReason::Doubted
+        } else if job.waits_for_lease() {
+            OfferReason::Lease
+        } else {
+            OfferReason::Waits { units: Units(job.pending()) }
+        }
+    }
+
     /// How many tasks it may hold, by what decides that.
     fn window_of(&self, id: NodeId, node: &Node, job: &Job, now_us: u64) -> WorkReason {
-        let ideal = self.ideal(job, id);
+        let ideal = self.next_task(job, id, now_us).unwrap_or_else(|| self.ideal(job, id));
         let ahead = self.ahead(job, &ideal);
         let window = self.window(job, id, &ideal, now_us);
         WorkReason::Window {
@@ -165,25 +194,6 @@ fn kept_out(node: &Node, now_us: u64, found: &mut Findings) {
     let probe = (probe.at_us.saturating_sub(now_us), probe.next_pause_us());
     let probe = (health.drain == Drain::NO).then_some(probe);
     found.decides(Reason::KeptOut(NodeReason::Quarantined { why: node.why(), probe }));
-}
-
-/// What `job` has for node `id`.
-fn offer(id: NodeId, job: &Job, now_us: u64) -> OfferReason {
-    if job.state == JobState::Paused {
-        OfferReason::Paused { why: job.paused_for.clone() }
-    } else if let Some(refusal) = job.refused_by.get(&id) {
-        let again_us = refusal.probe.at_us.saturating_sub(now_us);
-        OfferReason::Refused { why: refusal.why.clone(), again_us }
-    } else if job.pending() == 0 {
-        let units = Units(job.units.coverage().count(Class::Out));
-        OfferReason::AllOut { units, copies: job.facts.speculative }
-    } else if job.blame.of(id).doubted {
-        OfferReason::Doubted
-    } else if job.waits_for_lease() {
-        OfferReason::Lease
-    } else {
-        OfferReason::Waits { units: Units(job.pending()) }
-    }
 }
 
 fn node_facts(node: &Node, held: usize, now_us: u64, found: &mut Findings) {

@@ -68,6 +68,11 @@ impl Queues {
         }
     }
 
+    /// What waits of `at` does so in tasks of `size` units.
+    pub(crate) fn narrow(&mut self, job: JobId, at: Interval, size: u128) {
+        self.gq.narrow(job, at, size);
+    }
+
     /// A worker died of `unit`: where it waits it does so alone from now on, and takes nothing with it.
     pub(crate) fn isolate(&mut self, job: &JobUnits, unit: u128) {
         if job.coverage.has_in(Interval::one(unit), Class::Pending) {

@@ -314,6 +314,17 @@ impl GlobalQueue {
         before - queue.units
     }
 
+    /// What waits of `at`, units that wait alone left aside, does so in tasks of `size` units.
+    pub(crate) fn narrow(&mut self, job: JobId, at: Interval, size: u128) {
+        let Some(queue) = self.jobs.get_mut(&job) else { return };
+        let rows = queue.rows.range(at.lo + 1..).map(|(_, row)| row.at.within(at));
+        let pieces: Vec<Interval> = rows.take_while(|piece| !piece.is_empty()).collect();
+        for piece in pieces {
+            queue.carve(piece);
+            queue.add(piece, size);
+        }
+    }
+
     /// All tasks of `job` are dropped. How many units these had.
     pub(crate) fn clear(&mut self, job: JobId) -> u128 {
         self.jobs.remove(&job).map_or(0, |queue| queue.units)

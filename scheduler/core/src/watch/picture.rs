@@ -17,7 +17,7 @@ impl Farm {
         nodes.retain(|node| self.nodes.at(node.id).health().last_boot().is_some());
         for info in &mut nodes {
             info.power = rounded(info.power);
-            let doing = self.doing(info.id);
+            let doing = self.doing(info.id, now_us);
             info.idle = doing.idle();
             let node = self.nodes.at_mut(info.id);
             (node.told.state, node.told.doing, node.told.why) = (Some(info.state), doing, node.why());

@@ -4,6 +4,7 @@ use std::fmt::Debug;
 use std::str::FromStr;
 
 use starfarm_protocol::ids::{ContentHash, JobId, from_hex};
+use starfarm_protocol::job::Per;
 use starfarm_protocol::spec::Stop;
 use starfarm_protocol::trust::Share;
 use starfarm_protocol::wire::{CommandUnit, FailReason, Held, HitEntry, Outputs, Stream};
@@ -107,7 +108,8 @@ impl<'a> Line<'a> {
             };
             WorkFacts::search(stop, targets)
         } else if self.has("command") {
-            WorkFacts::command(self.named("retries", 0) as u32)
+            let per = if self.has("together") { Per::Task } else { Per::Unit };
+            WorkFacts { per, ..WorkFacts::command(self.named("retries", 0) as u32) }
         } else {
             WorkFacts::NOTHING
         };
@@ -167,8 +169,9 @@ impl<'a> Line<'a> {
     }
 }
 
-/// `ok`, `exit3`, `signal9` or `timeout`.
+/// `ok`, `exit3`, `signal9` or `timeout`; `ok*8` is of eight units that were computed together.
 fn outcome(word: &str) -> CommandUnit {
+    let (word, units) = word.split_once('*').map_or((word, 1), |(word, units)| (word, parse(units)));
     let code = |prefix: &str| word.strip_prefix(prefix).map(parse::<i32>);
     let (failed, code) = match (code("exit"), code("signal"), word) {
         (Some(code), ..) => (Some(FailReason::Exit), code),
@@ -179,5 +182,5 @@ fn outcome(word: &str) -> CommandUnit {
     };
     let nothing = || Stream::Inline(Vec::new());
     let outputs = Outputs { files: None, stdout: nothing(), stderr: nothing() };
-    CommandUnit { failed, code, duration_us: 1_000, outputs }
+    CommandUnit { units, failed, code, duration_us: 1_000, outputs }
 }

@@ -5,14 +5,15 @@
 //!
 //! | line | means |
 //! | --- | --- |
-//! | `submit N [search T targets [never/first-hit]] [command retries R] [units U / target S]` | |
+//! | `submit N [search T targets [never/first-hit]] [command [together] retries R] [units U / target S]` | |
 //! | ... `[max-failures N/never] [copies] [head/now]` | |
 //! | ... `[check MILLIONTHS] [planted UNIT:TARGET,..]` | its trust checks |
 //! | `cancel/pause/resume/front/switch/delete/retry JOB`, `drain/undrain/forget/revoke NODE` | what users do |
 //! | `join NODE slots K [queue Q]`, `hello NODE [boot B] [died UNIT]`, `session NODE`, `bye NODE`, `able NODE [TIMES]` | |
 //! | ... `[version V] [knows EPOCH genuine/forged] [receives DATAGRAMS]` | what else a hello may say |
+//! | ... `[left MS]`, `left NODE MS [work MS]` | it leaves by itself after that, and takes tasks for so long |
 //! | `ack NODE` | the node acknowledges every offer that it has heard |
-//! | `done/ran/return/refuse NODE LO+UNITS ...` | a result: `hits UNIT:TARGET,..`, `ok,exit3,signal9`, words |
+//! | `done/ran/return/refuse NODE LO+UNITS ...` | a result: `hits UNIT:TARGET,..`, `ok,exit3,ok*8`, words |
 //! | ... `[job J] [ms DURATION] [spec S] [attempt A] [body HEX]` | what else it may say |
 //! | `again NODE` | its last result, byte for byte |
 //! | `beat NODE LO+UNITS,..|none [running UNIT] [queued TASKS] [draining] [job J]`, `feedback NODE UPS DOWNS` | |
@@ -195,6 +196,7 @@ impl Bench {
                 let times = if line.words.len() > 2 { line.number(2) as u32 } else { 1 };
                 self.say(line.node(), |packer| packer.able(times));
             }
+            "left" => self.time_left(line),
             "ack" => self.acknowledge(line.node()),
             "done" | "ran" | "return" | "refuse" => self.result(line),
             "again" => {

@@ -2,7 +2,7 @@
 
 use starfarm_protocol::ids::{Attempt, Epoch, JobId};
 use starfarm_protocol::limits::PROTOCOL_VERSION;
-use starfarm_protocol::wire::{Heartbeat, Hello, Offer, Outcome, Packer, ResultEntry};
+use starfarm_protocol::wire::{Heartbeat, Hello, Offer, Outcome, Packer, ResultEntry, TimeLeft};
 use starfarm_scheduler_core::NodeId;
 
 use super::line::{self, Line};
@@ -54,7 +54,17 @@ impl Bench {
             ..hello(boot)
         };
         self.farm.on_session(id, line.word(1), now_us);
-        self.say(id, |p| p.hello(&hello));
+        let left_us = line.after("left").map(|ms| line::parse::<u64>(ms) * 1_000);
+        self.say(id, |p| {
+            p.hello(&hello);
+            left_us.into_iter().for_each(|us| p.time_left(&TimeLeft { left_us: us, work_us: us }));
+        });
+    }
+
+    pub(super) fn time_left(&mut self, line: &Line<'_>) {
+        let left_us = line.number(2) * 1_000;
+        let work_us = line.named("work", line.number(2)) * 1_000;
+        self.say(line.node(), |packer| packer.time_left(&TimeLeft { left_us, work_us }));
     }
 
     pub(super) fn acknowledge(&mut self, id: NodeId) {

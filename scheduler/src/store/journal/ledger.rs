@@ -155,11 +155,12 @@ impl Short {
             }
             Record::Ran { node, units, .. } => {
                 for (unit, outcome) in units {
+                    let end = unit.saturating_add(outcome.units.into());
                     match outcome.failed {
-                        None => gathered.done.entry(node).or_default().push((unit, unit + 1)),
+                        None => gathered.done.entry(node).or_default().push((unit, end)),
                         Some(reason) => {
-                            let (code, node) = (Some(outcome.code), Some(node));
-                            gathered.failed.push((unit, FailedUnit { reason, code, node }));
+                            let failed = FailedUnit { reason, code: Some(outcome.code), node: Some(node) };
+                            gathered.failed.extend((unit..end).map(|unit| (unit, failed)));
                         }
                     }
                 }

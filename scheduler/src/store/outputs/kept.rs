@@ -35,9 +35,8 @@ struct Kept {
 }
 
 impl Kept {
-    /// A run of the unit that counts, as it was found: the last one does.
-    fn found(&mut self, unit: u128, loss: Option<OutputLoss>) {
-        let end = unit.saturating_add(1);
+    /// A run of units that counts, as it was found: the last one does.
+    fn found(&mut self, (unit, end): (u128, u128), loss: Option<OutputLoss>) {
         self.whole.remove(unit, end);
         self.damaged.remove(unit, end);
         match loss {
@@ -48,8 +47,7 @@ impl Kept {
     }
 
     /// A run that does not count.
-    fn superseded(&mut self, unit: u128, loss: Option<OutputLoss>) {
-        let end = unit.saturating_add(1);
+    fn superseded(&mut self, (unit, end): (u128, u128), loss: Option<OutputLoss>) {
         match loss {
             None => {}
             Some(OutputLoss::Damaged) => self.superseded_damaged.insert(unit, end),
@@ -87,6 +85,11 @@ impl Snapshot {
         Self { owner, file, beyond, again }
     }
 
+    /// Whose it is, the file, and when units were last wanted again.
+    pub(super) fn parts(&self) -> (Owner, &Option<PackedFile>, &Again) {
+        (self.owner, &self.file, &self.again)
+    }
+
     /// Each content that any of the outputs names, those of runs that do not count among them.
     pub(crate) fn each_named(&self, mut named: impl FnMut(&ContentHash)) -> io::Result<()> {
         let content = |hash: &ContentHash| {
@@ -107,9 +110,10 @@ impl Snapshot {
         let mut kept = Kept::default();
         let counts = |unit: u128, sequence: u64| self.again.last(unit) < sequence;
         let mut found = |kept: &mut Kept, sequence: u64, stored: &Stored| {
+            let units = (stored.unit, stored.end());
             match counts(stored.unit, sequence) {
-                true => kept.found(stored.unit, loss(stored, &mut content)?),
-                false if all => kept.superseded(stored.unit, loss(stored, &mut content)?),
+                true => kept.found(units, loss(stored, &mut content)?),
+                false if all => kept.superseded(units, loss(stored, &mut content)?),
                 false => {}
             }
             io::Result::Ok(())
@@ -124,7 +128,9 @@ impl Snapshot {
                     Piece::Damaged(Some(unit)) if counts(unit, batch.sequence) => {
                         kept.damaged.insert(unit, unit.saturating_add(1));
                     }
-                    Piece::Damaged(Some(unit)) if all => kept.superseded(unit, Some(OutputLoss::Damaged)),
+                    Piece::Damaged(Some(unit)) if all => {
+                        kept.superseded((unit, unit.saturating_add(1)), Some(OutputLoss::Damaged));
+                    }
                     Piece::Damaged(_) => {}
                 }
             }

@@ -50,6 +50,7 @@ impl Drop for Scratch {
 /// Four units that wrote different lengths, in the batch of record `sequence`.
 pub(crate) fn units(sequence: u64) -> Vec<(u128, CommandUnit)> {
     let unit = |i: u64| CommandUnit {
+        units: 1,
         failed: None,
         code: 0,
         duration_us: i,

@@ -37,7 +37,7 @@ pub(crate) async fn serve(desk: &Arc<Desk>, channel: &mut Channel, role: Role, u
                 ErrorCode::Refused,
                 format!("the role {role} may not do that: use an admin's join file"),
             ),
-            Ok(request) => answer(desk, request, user, &mut reading).await,
+            Ok(request) => answer(desk, request, (role, user), &mut reading).await,
         };
         channel.write_message(&response).await?;
     }
@@ -55,20 +55,27 @@ fn action(request: &Request) -> Action {
         | Request::Status
         | Request::Events { .. }
         | Request::TaskEvents { .. }
+        | Request::Merged { .. }
         | Request::Fetch { .. } => Action::Watch,
         Request::Blob { .. }
         | Request::Submit(_)
         | Request::Job { .. }
+        | Request::Merge { .. }
         | Request::Rerun { .. }
         | Request::Node { .. } => Action::Steer,
         Request::Keys | Request::AddKey { .. } | Request::RevokeKey { .. } => Action::Govern,
     }
 }
 
-async fn answer(desk: &Arc<Desk>, request: Request, user: &str, reading: &mut Reading) -> Response {
+async fn answer(
+    desk: &Arc<Desk>,
+    request: Request,
+    (role, user): (Role, &str),
+    reading: &mut Reading,
+) -> Response {
     match request {
         Request::Blob { bytes } => submit::keep(&desk.house, &bytes.0).map_or_else(|e| e, |_| Response::Done),
-        Request::Submit(submit) => submit::submit(desk, submit, user).await,
+        Request::Submit(submit) => submit::submit(desk, submit, (role, user)).await,
         Request::Jobs { ids } if ids.is_empty() => jobs::all(desk).await,
         Request::Jobs { ids } => jobs::whole(desk, ids).await,
         Request::Job { id, command } => jobs::command(desk, id, command).await,
@@ -88,6 +95,10 @@ async fn answer(desk: &Arc<Desk>, request: Request, user: &str, reading: &mut Re
         Request::LostOutputs { id, all, skip, take } => {
             let lost = lost::outputs(desk, id, Look { anew: false, all }).await;
             lost.map_or_else(|response| response, |lost| pages::lost_page(&lost, skip, take))
+        }
+        Request::Merge { id } => jobs::merge(desk, id).await,
+        Request::Merged { id, file, offset } => {
+            pages::merged(&desk.house.merges, id, file.as_deref(), offset)
         }
         Request::Rerun { id } => lost::rerun(desk, id).await.unwrap_or_else(|response| response),
         Request::Status => status(desk).await,

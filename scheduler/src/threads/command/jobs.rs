@@ -5,7 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use starfarm_protocol::admin::{ErrorCode, JobCommand, JobInfo, Response, Subject};
+use starfarm_protocol::admin::{ErrorCode, JobCommand, JobInfo, MergeInfo, Response, Subject};
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::job::JobState;
 use starfarm_scheduler_core as core;
@@ -28,7 +28,10 @@ pub(crate) async fn all(desk: &Desk) -> Response {
             Response::Jobs(farm.jobs_from(from, JOBS_A_QUESTION, now_us))
         };
         let page = match desk.ask(page).await {
-            Response::Jobs(page) => page,
+            Response::Jobs(mut page) => {
+                desk.house.merges.fill(&mut page);
+                page
+            }
             other => return other,
         };
         let last = page.last().map(|job| job.id).filter(|_| page.len() == JOBS_A_QUESTION);
@@ -44,6 +47,9 @@ pub(crate) async fn all(desk: &Desk) -> Response {
 pub(crate) async fn whole(desk: &Desk, ids: Vec<JobId>) -> Response {
     let mut response = desk.ask(move |farm, now_us, _| pages::jobs(farm, &ids, now_us)).await;
     pages::fill_cut(&mut response, &desk.house.outputs);
+    if let Response::Jobs(jobs) = &mut response {
+        desk.house.merges.fill(jobs);
+    }
     response
 }
 
@@ -65,6 +71,9 @@ pub(crate) async fn command(desk: &Desk, id: JobId, command: JobCommand) -> Resp
         Err(e) => command_error(e, &Subject::Job(id)),
     });
     let response = act.await;
+    if response == Response::Done && command == JobCommand::Retry {
+        desk.house.merges.reopened(id);
+    }
     if response == Response::Done
         && command == JobCommand::Delete
         && let Err(e) = room::give_back(desk, id).await
@@ -72,6 +81,15 @@ pub(crate) async fn command(desk: &Desk, id: JobId, command: JobCommand) -> Resp
         return error(ErrorCode::Conflict, format!("the files of job {} cannot be deleted: {e}", id.0));
     }
     response
+}
+
+/// Merges the results of a job again.
+pub(super) async fn merge(desk: &Desk, id: JobId) -> Response {
+    match job(desk, id).await.map(|job| desk.house.merges.again(&job)) {
+        Ok(Ok(())) => Response::Done,
+        Ok(Err(why)) => error(ErrorCode::Conflict, why),
+        Err(response) => response,
+    }
 }
 
 /// Waits for a job's end, or until the farm or a person pauses it, or until the time is over.
@@ -93,7 +111,8 @@ where
             Ok(info) => info,
             Err(response) => return response,
         };
-        let (paused, ended) = (info.state == JobState::Paused, info.state.ended());
+        let merges = info.merge.as_ref().is_some_and(MergeInfo::is_pending);
+        let (paused, ended) = (info.state == JobState::Paused, info.state.ended() && !merges);
         // Whoever waits on while it is paused is not answered again and again.
         let news = ended || paused && before == Some(false);
         before = Some(paused);

@@ -53,5 +53,7 @@ pub(super) async fn rerun(desk: &Desk, id: JobId) -> Result<Response, Response> 
         Ok(units) => Response::Rerun(Units(units)),
         Err(e) => command_error(e, &Subject::Job(id)),
     });
-    Ok(act.await)
+    let response = act.await;
+    desk.house.merges.reopened(id);
+    Ok(response)
 }

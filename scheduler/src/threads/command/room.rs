@@ -50,6 +50,7 @@ async fn needed(desk: &Desk) -> io::Result<Option<Needed>> {
 /// What a deleted job wrote goes, and contents that no job needs any more.
 pub(super) async fn give_back(desk: &Desk, id: JobId) -> io::Result<()> {
     desk.house.outputs.lock().expect("a panic under the lock ends the process").delete(id)?;
+    desk.house.merges.delete(id)?;
     // A scheduler that stops keeps them all.
     let Some(needed) = needed(desk).await?.filter(|needed| !needed.programs) else { return Ok(()) };
     let mut blobs = desk.house.blobs.lock().expect("a panic under the lock ends the process");
@@ -120,6 +121,7 @@ mod tests {
         let [spec, stdout, stderr, nobodys] = [1, 2, 3, 4].map(|byte| put(&mut blobs, byte));
         let uploaded = |hash| Stream::Uploaded { hash, kept: 600, total: 600 };
         let unit = CommandUnit {
+            units: 1,
             failed: None,
             code: 0,
             duration_us: 1,

@@ -7,8 +7,8 @@ use starfarm_kernels::Verifier;
 use starfarm_protocol::admin::{ErrorCode, Response, Submit};
 use starfarm_protocol::ids::ContentHash;
 use starfarm_protocol::job::{JOB_NAME, WorkFacts, is_job_name};
-use starfarm_protocol::seal::StaticKey;
-use starfarm_protocol::spec::{JobSpec, Work};
+use starfarm_protocol::seal::{Action, Role, StaticKey};
+use starfarm_protocol::spec::{CommandWork, JobSpec, Merge, Work};
 use starfarm_protocol::trust::TrustChecks;
 use starfarm_scheduler_core as core;
 
@@ -17,7 +17,11 @@ use crate::answers::{conflict, error};
 use crate::plant::{Draws, plant};
 use crate::threads::House;
 
-pub(super) async fn submit(desk: &Arc<Desk>, submit: Submit, user: &str) -> Response {
+/// What is said to who may have no program of his own run here.
+const NOT_HERE: &str =
+    "the job has a program run on the scheduler's host: submit it there, or with an admin's join file";
+
+pub(super) async fn submit(desk: &Arc<Desk>, submit: Submit, (role, user): (Role, &str)) -> Response {
     if let Some(why) = desk.house.low_water.refusal() {
         return error(ErrorCode::Conflict, why);
     }
@@ -29,11 +33,14 @@ pub(super) async fn submit(desk: &Arc<Desk>, submit: Submit, user: &str) -> Resp
     let kept = beside(move || {
         let mut specified =
             specified(spec, trust, &house.state.key).map_err(|e| error(ErrorCode::Usage, e))?;
+        if specified.runs_here && !role.may(Action::Govern) {
+            return Err(error(ErrorCode::Refused, NOT_HERE));
+        }
         let spec = keep(&house, &specified.bytes)?;
         specified.search.take().into_iter().for_each(|search| house.evidence.know(spec, search));
         Ok((spec, specified))
     });
-    let (spec, Specified { work, units, trust, .. }) = match kept.await {
+    let (spec, Specified { bytes, work, units, trust, .. }) = match kept.await {
         Ok(kept) => kept,
         Err(response) => return response,
     };
@@ -41,11 +48,15 @@ pub(super) async fn submit(desk: &Arc<Desk>, submit: Submit, user: &str) -> Resp
     // A search may run twice at one time, and nobody notices. A program may have effects beside its output.
     let speculative = speculative.unwrap_or(!work.programs);
     let new = core::NewJob { name, user, spec, units, work, sizing, max_failures, speculative, trust, place };
-    desk.ask(|farm, now_us, deeds| match farm.submit(new, now_us, deeds) {
+    let asked = desk.ask(|farm, now_us, deeds| match farm.submit(new, now_us, deeds) {
         Ok(id) => Response::Submitted(id),
         Err(why) => conflict(why, "the job"),
-    })
-    .await
+    });
+    let response = asked.await;
+    if let Response::Submitted(id) = response {
+        desk.house.merges.learn(id, &bytes);
+    }
+    response
 }
 
 /// Does what takes long while other callers are answered.
@@ -75,6 +86,8 @@ struct Specified {
     units: u128,
     trust: core::Trust,
     search: Option<Verifier>,
+    /// It has a program of its user's run on this host.
+    runs_here: bool,
 }
 
 /// Reads what is submitted, and plants what is to be planted. No worker can run a job that fails here.
@@ -88,11 +101,19 @@ fn specified(text: String, asked: TrustChecks, scheduler: &StaticKey) -> Result<
         }
         Work::Command(_) | Work::Nothing => None,
     };
+    let runs_here = matches!(&spec.work, Work::Command(CommandWork { merge: Some(Merge::Program(_)), .. }));
     let units = starfarm_decomposers::units(&spec.space)?;
     let TrustChecks { check, planted: count } = asked;
     if count == 0 {
         let trust = core::Trust { check, planted: Vec::new() };
-        return Ok(Specified { bytes: text.into_bytes(), work: spec.work.facts(), units, trust, search });
+        return Ok(Specified {
+            bytes: text.into_bytes(),
+            work: spec.work.facts(),
+            units,
+            trust,
+            search,
+            runs_here,
+        });
     }
     let (Work::Search(work), Some(search)) = (&mut spec.work, &search) else {
         return Err("the job is no search: only a search has trust checks".to_owned());
@@ -101,7 +122,7 @@ fn specified(text: String, asked: TrustChecks, scheduler: &StaticKey) -> Result<
     let planted = plant(work, search, units, count, &draws)?;
     let search = Some(Verifier::new(work, &spec.space)?);
     let trust = core::Trust { check, planted };
-    Ok(Specified { bytes: spec.to_bytes(), work: spec.work.facts(), units, trust, search })
+    Ok(Specified { bytes: spec.to_bytes(), work: spec.work.facts(), units, trust, search, runs_here })
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use starfarm_protocol::limits::PROTOCOL_VERSION;
 use starfarm_protocol::wire::{
     Cancel, HeartbeatAnswer, Message, Offer, Outcome, Pace, Packer, Revoke, Welcome, messages,
 };
-use starfarm_worker_core::{Config, Deed, Known, Part, Worker};
+use starfarm_worker_core::{Config, Deed, Known, Limits, Part, Worker};
 
 pub const FARM: FarmId = FarmId([1; 16]);
 
@@ -27,6 +27,7 @@ pub fn config(slots: u16) -> Config {
         farm: FARM,
         known: Known::NONE,
         facts: None,
+        limits: Limits::default(),
     }
 }
 
@@ -210,6 +211,9 @@ impl Bench {
             }
             Message::Bye => "bye".to_owned(),
             Message::Ages(ages) => format!("ages {:?}", ages.collect::<Vec<_>>()),
+            Message::TimeLeft(left) => {
+                format!("left {} ms, work {}", left.left_us / 1_000, left.work_us / 1_000)
+            }
             Message::Load(_) | Message::Facts(_) if !self.tells => return None,
             Message::Load(load) => format!("load {:?} idle {} ms", load.slots, load.idle_us / 1_000),
             Message::Facts(facts) => format!("facts {}", facts.system),

@@ -64,6 +64,7 @@ fn a_job_waits_for_nodes() {
         JobReason::NoNode { states: [].into(), probed: false },
         JobReason::NoNode { states, probed: true },
         JobReason::RefusedByAll,
+        JobReason::NoTime,
         JobReason::Refused { node: "a".into(), why: "no python".into(), again_us: seconds(10) },
         JobReason::RefusedByMore { nodes: 1 },
         JobReason::NoRoom { tasks: 2 },
@@ -83,6 +84,8 @@ fn a_job_waits_for_nodes() {
             No node takes tasks: 1 draining, 2 without a hello, 1 quarantined. A quarantined node gets a task now and then, as a probe. `starfarm node explain NAME` says why; `starfarm worker --join FILE` starts another.
         refused_by_all: Job 3 waits for a node that can run it.
             Every node that takes tasks has refused it; their reasons are below.
+        no_time: Job 3 waits for a node that has time for it.
+            The nodes that could take it leave by themselves before a task of it would be over: start workers with a later `--deadline`, or submit it in smaller units.
         refused: -
             Node a cannot run it: no python. It is asked again in 10 s, or at once after `starfarm job resume 3`.
         refused: -
@@ -337,6 +340,7 @@ fn a_node_works_or_idles() {
         WorkReason::Paused,
         WorkReason::Refused,
         WorkReason::NothingLeft,
+        WorkReason::NoTime { left_us: seconds(40) },
         WorkReason::Waiting,
     ];
     of_node(
@@ -364,6 +368,8 @@ fn a_node_works_or_idles() {
                 It cannot run the jobs that have work.
             nothing_left: Node lab-7 idles: nothing is left to give.
                 All remaining units are at other nodes.
+            no_time: Node lab-7 idles: it leaves soon.
+                It leaves by itself in 40 s, before a task of what waits would be over.
             waiting: Node lab-7 gets a task in a moment.
                 There is work for it.
             no_disk: Node lab-7 idles: the scheduler's disk has no room.
@@ -382,6 +388,7 @@ fn a_job_has_nothing_for_a_node() {
         OfferReason::AllOut { units: Units(10), copies: true },
         OfferReason::Doubted,
         OfferReason::Lease,
+        OfferReason::NoTime,
         OfferReason::Waits { units: Units(1) },
         OfferReason::Waits { units: Units(2) },
     ];
@@ -402,6 +409,8 @@ fn a_job_has_nothing_for_a_node() {
                 The last units of job 3 that it ran failed, while others pass: it gets one unit at a time, from other parts of the job, until one passes.
             job_lease: -
                 More of job 3 can be given out once its record is on the scheduler's disk.
+            job_no_time: -
+                A task of job 3 would not be over before the node leaves by itself.
             job_waits: -
                 1 unit of job 3 waits.
             job_waits: -

@@ -105,7 +105,7 @@ fn outcome(random: &mut Random) -> CommandUnit {
     let failed = (random.below(6) == 0).then_some(FailReason::Exit);
     let stdout = Stream::Inline(vec![b'x'; random.below(60) as usize]);
     let outputs = Outputs { files: None, stdout, stderr: Stream::Inline(vec![]) };
-    CommandUnit { failed, code: failed.map_or(0, |_| 3), duration_us: 5, outputs }
+    CommandUnit { units: 1, failed, code: failed.map_or(0, |_| 3), duration_us: 5, outputs }
 }
 
 fn sum(records: &[Record]) -> Sum {

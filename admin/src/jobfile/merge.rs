@@ -1,0 +1,59 @@
+//! The section `[merge]`: what becomes of the results of all units.
+
+use std::path::Path;
+
+use starfarm_protocol::spec::{Fold, Merge, MergeProgram, Work, is_inside};
+
+use super::error::JobFileError;
+use super::job::JobFile;
+use super::program;
+use super::table::Item;
+use super::task::{SECONDS_MAX, milliseconds};
+
+/// Reads the section of a job whose task is known. Paths are relative to `base`.
+pub(super) fn read(merge: &Item<'_>, job: &mut JobFile, base: &Path) -> Result<(), JobFileError> {
+    let section = merge.table()?;
+    section.only(&["kind", "program", "timeout_seconds", "outputs"])?;
+    let Work::Command(command) = &mut job.spec.work else {
+        return Err(section
+            .error("only what programs write is merged: remove [merge], or use executor = \"command\""));
+    };
+    let what =
+        section.either("[merge]", ["kind", "program"], "kind = \"concat\", or program = [\"./merge\"]")?;
+    if what.name == "kind" {
+        let word = what.string()?;
+        let fold = Fold::from_word(word).ok_or_else(|| {
+            let known: Vec<&str> = Fold::ALL.iter().map(|fold| fold.word()).collect();
+            what.error(format!("`kind` \"{word}\" is not known: write one of {}", known.join(", ")))
+        })?;
+        section.only(&["kind"])?;
+        command.merge = Some(Merge::Fold(fold));
+        return Ok(());
+    }
+    let words = what.array("a list of strings, the program and its arguments")?;
+    let mut line =
+        words.iter().map(|word| word.string().map(str::to_owned)).collect::<Result<Vec<_>, _>>()?;
+    let (Some(first), Some(word)) = (line.first_mut(), words.first()) else {
+        return Err(what.error("`program` is empty: name a program, e.g. program = [\"./merge\"]"));
+    };
+    // It is started on the scheduler's host, which may have it where this machine has not.
+    *first = program::find(first, &[], base).map_err(|message| word.error(message))?.word;
+    let timeout = section.read("timeout_seconds", |item| item.seconds(SECONDS_MAX))?;
+    let mut outputs = Vec::new();
+    for item in section
+        .get("outputs")
+        .map_or_else(|| Ok(Vec::new()), |item| item.array("a list of names of files"))?
+    {
+        let name = item.string()?;
+        if !is_inside(name) {
+            return Err(item.error(format!(
+                "the output `{name}` is no path inside of the directory that the program runs in: write plain names, \
+                 parted by /"
+            )));
+        }
+        outputs.push(name.to_owned());
+    }
+    let timeout_ms = timeout.map(milliseconds);
+    command.merge = Some(Merge::Program(Box::new(MergeProgram { program: line, timeout_ms, outputs })));
+    Ok(())
+}

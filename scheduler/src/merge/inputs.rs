@@ -1,0 +1,262 @@
+//! One merge: the outputs of a job's units, in their order, go into what makes one result of them. Memory does not grow with
+//! the job: outputs are read one by one, and long ones in pieces.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::Instant;
+
+use starfarm_protocol::admin::MergedFile;
+use starfarm_protocol::ids::{ContentHash, JobId};
+use starfarm_protocol::outputs::Stored;
+use starfarm_protocol::spec::{Fold, Merge, is_inside};
+use starfarm_protocol::unit_set::UnitSet;
+use starfarm_protocol::wire::{Files, Stream};
+
+use super::fold::Folding;
+use super::merges::{Merges, Outcome};
+use super::program::{self, Stopped};
+use crate::store::blobs::Blobs;
+use crate::store::disk::if_there;
+use crate::store::outputs::{InOrder, OutputStore};
+
+/// Bytes of a content that are read at once.
+const PIECE_BYTES: usize = 256 << 10;
+
+/// Where the results of a job are.
+pub(crate) struct Results<'a> {
+    pub(crate) job: JobId,
+    /// Units whose results must be there.
+    pub(crate) done: UnitSet,
+    pub(crate) outputs: &'a Mutex<OutputStore>,
+    pub(crate) blobs: &'a Mutex<Blobs>,
+}
+
+/// Why a merge came to nothing, in words.
+#[derive(Debug)]
+struct Failed(String);
+
+impl From<io::Error> for Failed {
+    fn from(e: io::Error) -> Self {
+        Self(e.to_string())
+    }
+}
+
+/// Merges the results of a job that ended at `ended_us`.
+pub(crate) fn merge(
+    merges: &Merges,
+    results: &Results<'_>,
+    (how, ended_us): (&Merge, u64),
+    stopped: Stopped<'_>,
+) -> Outcome {
+    let begun = Instant::now();
+    let made = made(merges, results, how, stopped);
+    let work = merges.path(results.job, "work");
+    let cleared = if_there(fs::remove_dir_all(work)).map_err(Failed::from);
+    let (why, output, files) = match made.and_then(|made| cleared.map(|_| made)) {
+        Ok((output, files)) => (String::new(), Some(output), files),
+        Err(Failed(why)) => (why, None, Vec::new()),
+    };
+    Outcome { ended_us, why, seconds: begun.elapsed().as_secs_f64(), output, files }
+}
+
+fn made(
+    merges: &Merges,
+    results: &Results<'_>,
+    how: &Merge,
+    stopped: Stopped<'_>,
+) -> Result<(MergedFile, Vec<MergedFile>), Failed> {
+    let dir = merges.dir()?;
+    let output = merges.path(results.job, "output");
+    let kept = merges.path(results.job, "files");
+    if_there(fs::remove_dir_all(&kept))?;
+    let snapshot =
+        results.outputs.lock().expect("a panic under the lock ends the process").snapshot(results.job)?;
+    let in_order = InOrder::of(&snapshot, dir)?;
+    let files = match how {
+        Merge::Fold(Fold::Concat) => {
+            let mut file = BufWriter::new(File::create(&output)?);
+            let cannot_write = |e| format!("{} cannot be written: {e}", output.display());
+            results.each(&in_order, |_, piece| file.write_all(piece).map_err(cannot_write), |_| Ok(()))?;
+            file.flush()?;
+            Vec::new()
+        }
+        Merge::Fold(fold) => {
+            let folding = std::cell::RefCell::new(Folding::new(*fold));
+            let named =
+                |unit: u128| move |why: String| format!("unit {unit} wrote what cannot be merged: {why}");
+            results.each(
+                &in_order,
+                |unit, piece| folding.borrow_mut().piece(piece).map_err(named(unit)),
+                |stored| folding.borrow_mut().unit_ends().map_err(named(stored.unit)),
+            )?;
+            fs::write(&output, folding.into_inner().result().map_err(Failed)?)?;
+            Vec::new()
+        }
+        Merge::Program(of) => {
+            let work = merges.path(results.job, "work");
+            if_there(fs::remove_dir_all(&work))?;
+            fs::create_dir(&work)?;
+            let unpack = |stored: &Stored| {
+                stored.outcome.outputs.files.iter().try_for_each(|files| results.unpack(files, &work))
+            };
+            let stdin = |to: &mut dyn Write| {
+                let broken = |_| String::new();
+                // A program that does not read it all has what it wants.
+                let fed = results.each(&in_order, |_, piece| to.write_all(piece).map_err(broken), |_| Ok(()));
+                match fed {
+                    Err(Failed(why)) if !why.is_empty() => Err(why),
+                    _ => Ok(()),
+                }
+            };
+            // The files are there before it starts.
+            results.each(&in_order, |_, _| Ok(()), |stored| unpack(stored))?;
+            program::run(of, &work, &output, stdin, stopped).map_err(Failed)?;
+            keep(&of.outputs, &work, &kept)?
+        }
+    };
+    Ok((described(&output, "")?, files))
+}
+
+impl Results<'_> {
+    /// Shows `piece` what units wrote to standard output, unit by unit in their order, and `unit` each unit after that.
+    fn each(
+        &self,
+        in_order: &InOrder,
+        mut piece: impl FnMut(u128, &[u8]) -> Result<(), String>,
+        mut unit: impl FnMut(&Stored) -> Result<(), String>,
+    ) -> Result<(), Failed> {
+        let mut left = self.done.clone();
+        in_order.each(|stored| {
+            left.remove(stored.unit, stored.end());
+            match &stored.outcome.outputs.stdout {
+                Stream::Inline(bytes) => piece(stored.unit, bytes).map_err(Failed)?,
+                Stream::Uploaded { kept, total, .. } if kept < total => {
+                    return Err(Failed(format!(
+                        "unit {} wrote {total} bytes, of which {kept} were kept: raise `output_limit`, and submit the job anew",
+                        stored.unit
+                    )));
+                }
+                Stream::Uploaded { hash, kept, .. } => {
+                    self.content(hash, *kept, |bytes| piece(stored.unit, bytes).map_err(Failed))?;
+                }
+            }
+            unit(&stored).map_err(Failed)
+        })?;
+        match left.iter().next() {
+            None => Ok(()),
+            Some((lo, _)) => Err(Failed(format!(
+                "outputs of {} units are missing, that of unit {lo} first: `starfarm job retry --missing-outputs {}` runs \
+                 them again",
+                left.units(),
+                self.job.0
+            ))),
+        }
+    }
+
+    /// Shows `piece` a content, in pieces.
+    fn content(
+        &self,
+        hash: &ContentHash,
+        bytes: u64,
+        mut piece: impl FnMut(&[u8]) -> Result<(), Failed>,
+    ) -> Result<(), Failed> {
+        let (mut hasher, mut at) = (blake3::Hasher::new(), 0);
+        while at < bytes {
+            let read = self.blobs.lock().expect("a panic under the lock ends the process").read(
+                hash,
+                at,
+                PIECE_BYTES,
+            )?;
+            let read = read.filter(|read| !read.is_empty());
+            let read =
+                read.ok_or_else(|| Failed(format!("the content {hash} is missing on the scheduler's disk")))?;
+            hasher.update(&read);
+            at += read.len() as u64;
+            piece(&read)?;
+        }
+        match ContentHash(*hasher.finalize().as_bytes()) == *hash {
+            true => Ok(()),
+            false => Err(Failed(format!("the content {hash} is damaged on the scheduler's disk"))),
+        }
+    }
+
+    /// Puts the files of a unit into `dir`. A worker packed them, so nothing of that is believed.
+    fn unpack(&self, files: &Files, dir: &Path) -> Result<(), String> {
+        let mut archive = tempfile(dir).map_err(|e| e.to_string())?;
+        let fetched = self.content(&files.hash, files.bytes, |piece| Ok(archive.write_all(piece)?));
+        fetched.map_err(|Failed(why)| why)?;
+        unpack(&mut archive, dir)
+    }
+}
+
+fn tempfile(dir: &Path) -> io::Result<File> {
+    crate::store::disk::unnamed(dir)
+}
+
+fn unpack(archive: &mut File, dir: &Path) -> Result<(), String> {
+    let unreadable = |e: io::Error| format!("the files of a unit cannot be unpacked: {e}");
+    io::Seek::rewind(archive).map_err(unreadable)?;
+    let mut archive = tar::Archive::new(archive);
+    for entry in archive.entries().map_err(unreadable)? {
+        let mut entry = entry.map_err(unreadable)?;
+        let name = entry.path().map_err(unreadable)?.to_string_lossy().into_owned();
+        if !is_inside(&name) || !entry.header().entry_type().is_file() {
+            return Err(
+                "a unit's archive has what is no file inside of a folder: its worker is at fault".to_owned()
+            );
+        }
+        let path = dir.join(&name);
+        let folder = path.parent().unwrap_or(dir);
+        fs::create_dir_all(folder).map_err(unreadable)?;
+        // Two units may make a file of one name: the first one's stays, as `results --dir` has it.
+        let file = File::options().write(true).create_new(true).open(&path);
+        let mut file = match file {
+            Ok(file) => file,
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+                return Err(format!("two units made `{name}`: give their outputs names of their own"));
+            }
+            Err(e) => return Err(unreadable(e)),
+        };
+        io::copy(&mut entry, &mut file).map_err(unreadable)?;
+    }
+    Ok(())
+}
+
+/// The files that a program made move to where they are kept.
+fn keep(names: &[String], work: &Path, kept: &Path) -> Result<Vec<MergedFile>, Failed> {
+    let mut files = Vec::new();
+    for name in names {
+        let made = work.join(name);
+        let is_file = is_inside(name) && fs::symlink_metadata(&made).is_ok_and(|there| there.is_file());
+        let real = fs::canonicalize(&made)
+            .ok()
+            .filter(|real| real.starts_with(fs::canonicalize(work).unwrap_or_default()));
+        if !is_file || real.is_none() {
+            return Err(Failed(format!("the program made no file `{name}`")));
+        }
+        let to: PathBuf = kept.join(name);
+        fs::create_dir_all(to.parent().unwrap_or(kept))?;
+        fs::rename(&made, &to)?;
+        files.push(described(&to, name)?);
+    }
+    Ok(files)
+}
+
+/// A file that is durable from now on.
+fn described(path: &Path, name: &str) -> Result<MergedFile, Failed> {
+    let mut file = File::open(path)?;
+    file.sync_all()?;
+    let (mut hasher, mut bytes, mut piece) = (blake3::Hasher::new(), 0, vec![0; PIECE_BYTES]);
+    loop {
+        match file.read(&mut piece)? {
+            0 => break,
+            read => {
+                hasher.update(&piece[..read]);
+                bytes += read as u64;
+            }
+        }
+    }
+    Ok(MergedFile { name: name.to_owned(), bytes, hash: ContentHash(*hasher.finalize().as_bytes()) })
+}

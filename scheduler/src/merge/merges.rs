@@ -1,0 +1,207 @@
+//! All merges of a farm, and where their results lie.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard};
+
+use serde::{Deserialize, Serialize};
+use starfarm_net::private_folder;
+use starfarm_protocol::admin::{JobInfo, MergeInfo, MergeState, MergedFile};
+use starfarm_protocol::ids::JobId;
+use starfarm_protocol::job::JobState;
+use starfarm_protocol::spec::{JobSpec, Merge, Work, is_inside};
+
+use super::program;
+use crate::store::disk::{if_there, replace};
+
+/// All merges of a farm.
+#[derive(Debug)]
+pub(crate) struct Merges {
+    dir: PathBuf,
+    jobs: Mutex<BTreeMap<JobId, Asked>>,
+}
+
+/// The merge of a job.
+#[derive(Debug)]
+struct Asked {
+    merge: Merge,
+    is_running: bool,
+    /// Nothing is to be done until the job goes on, or a person says so.
+    is_settled: bool,
+    /// A person wants it for the end of the job at that time, whatever the job lacks.
+    wanted_us: Option<u64>,
+    outcome: Option<Outcome>,
+}
+
+/// What came of a merge.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(crate) struct Outcome {
+    /// When the job had ended.
+    pub(crate) ended_us: u64,
+    /// Why it failed; else empty.
+    pub(crate) why: String,
+    /// How long it took, in seconds.
+    pub(crate) seconds: f64,
+    pub(crate) output: Option<MergedFile>,
+    pub(crate) files: Vec<MergedFile>,
+}
+
+impl Asked {
+    fn state(&self, job: &JobInfo) -> MergeState {
+        let ended_us = job.totals.ended_us.filter(|_| job.state.ended());
+        match &self.outcome {
+            _ if self.is_running => MergeState::Running,
+            Some(outcome) if ended_us == Some(outcome.ended_us) => {
+                if outcome.why.is_empty() {
+                    MergeState::Done
+                } else {
+                    MergeState::Failed
+                }
+            }
+            _ if ended_us.is_none() => MergeState::Waiting,
+            _ if job.state == JobState::Finished || self.wanted_us == ended_us => MergeState::Waiting,
+            _ => MergeState::Skipped,
+        }
+    }
+}
+
+impl Merges {
+    /// The merges whose results lie in `dir`; that is made with the first of them.
+    pub(crate) fn new(dir: PathBuf) -> Self {
+        Self { dir, jobs: Mutex::default() }
+    }
+
+    /// Ends what a scheduler that was killed has left running.
+    pub(crate) fn end_left(&self) {
+        program::end_left(&self.dir);
+    }
+
+    /// A job is there with this specification.
+    pub(crate) fn learn(&self, job: JobId, spec: &[u8]) {
+        let Ok(JobSpec { work: Work::Command(work), .. }) = JobSpec::from_bytes(spec) else { return };
+        let Some(merge) = work.merge else { return };
+        let told = fs::read(self.path(job, "json")).ok();
+        let outcome = told.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        self.jobs()
+            .insert(job, Asked { merge, is_running: false, is_settled: false, wanted_us: None, outcome });
+    }
+
+    /// Jobs whose results are to be merged sooner or later.
+    pub(crate) fn unsettled(&self) -> Vec<JobId> {
+        self.jobs().iter().filter(|(_, asked)| !asked.is_settled).map(|(job, _)| *job).collect()
+    }
+
+    /// Units of a job are wanted again.
+    pub(crate) fn reopened(&self, job: JobId) {
+        self.jobs().get_mut(&job).into_iter().for_each(|asked| asked.is_settled = false);
+    }
+
+    /// Says of each job how its merge stands.
+    pub(crate) fn fill(&self, infos: &mut [JobInfo]) {
+        let jobs = self.jobs();
+        for info in infos {
+            let Some(asked) = jobs.get(&info.id) else { continue };
+            let state = asked.state(info);
+            let told = matches!(state, MergeState::Done | MergeState::Failed);
+            let outcome = asked.outcome.clone().filter(|_| told);
+            let (why, seconds, output, files) =
+                outcome.map(|of| (of.why, of.seconds, of.output, of.files)).unwrap_or_default();
+            info.merge = Some(MergeInfo { state, why, seconds, output, files });
+        }
+    }
+
+    /// What is to be merged now of these jobs: the first that waits and has ended. It runs from now on.
+    pub(crate) fn begin(&self, infos: &[JobInfo]) -> Option<(JobId, u64, Merge)> {
+        let mut jobs = self.jobs();
+        infos.iter().find_map(|info| {
+            let asked = jobs.get_mut(&info.id)?;
+            let ended_us = info.totals.ended_us.filter(|_| info.state.ended())?;
+            asked.is_settled = asked.state(info) != MergeState::Waiting;
+            if asked.is_settled {
+                return None;
+            }
+            asked.is_running = true;
+            Some((info.id, ended_us, asked.merge.clone()))
+        })
+    }
+
+    /// It has come to an end.
+    pub(crate) fn end(&self, job: JobId, outcome: Outcome) -> io::Result<()> {
+        // A job may have been deleted meanwhile.
+        if !self.jobs().contains_key(&job) {
+            return self.delete(job);
+        }
+        let bytes = serde_json::to_vec(&outcome).expect("it has no odd keys");
+        replace(&self.path(job, "json"), &bytes)?;
+        if let Some(asked) = self.jobs().get_mut(&job) {
+            (asked.is_running, asked.wanted_us, asked.outcome) = (false, None, Some(outcome));
+        }
+        Ok(())
+    }
+
+    /// A person wants a job merged again, which has ended.
+    ///
+    /// # Errors
+    /// Nothing is to be merged, or not now; in words.
+    pub(crate) fn again(&self, job: &JobInfo) -> Result<(), String> {
+        let mut jobs = self.jobs();
+        let id = job.id.0;
+        let asked = jobs.get_mut(&job.id).ok_or_else(|| format!("job {id} has no [merge]"))?;
+        let Some(ended_us) = job.totals.ended_us.filter(|_| job.state.ended()) else {
+            return Err(format!("job {id} has not ended: its results are merged then"));
+        };
+        if asked.is_running {
+            return Err(format!("the results of job {id} are being merged"));
+        }
+        (asked.outcome, asked.wanted_us, asked.is_settled) = (None, Some(ended_us), false);
+        Ok(())
+    }
+
+    /// A job is deleted.
+    pub(crate) fn delete(&self, job: JobId) -> io::Result<()> {
+        self.jobs().remove(&job);
+        for ending in ["json", "output", "pid", "stderr"] {
+            if_there(fs::remove_file(self.path(job, ending)))?;
+        }
+        if_there(fs::remove_dir_all(self.path(job, "files")))?;
+        if_there(fs::remove_dir_all(self.path(job, "work"))).map(drop)
+    }
+
+    /// Up to `max` bytes of a result from `offset` on; none where there is no such result.
+    pub(crate) fn read(
+        &self,
+        job: JobId,
+        file: Option<&str>,
+        offset: u64,
+        max: usize,
+    ) -> io::Result<Option<Vec<u8>>> {
+        let path = match file {
+            None => self.path(job, "output"),
+            Some(name) if is_inside(name) => self.path(job, "files").join(name),
+            Some(_) => return Ok(None),
+        };
+        let Some(file) = if_there(File::open(path))? else { return Ok(None) };
+        let mut bytes = vec![0; max];
+        let read = file.read_at(&mut bytes, offset)?;
+        bytes.truncate(read);
+        Ok(Some(bytes))
+    }
+
+    /// Where something of a job lies.
+    pub(crate) fn path(&self, job: JobId, ending: &str) -> PathBuf {
+        self.dir.join(format!("{}.{ending}", job.0))
+    }
+
+    /// The directory of all results, made if need be.
+    pub(crate) fn dir(&self) -> io::Result<&Path> {
+        private_folder(&self.dir)?;
+        Ok(&self.dir)
+    }
+
+    fn jobs(&self) -> MutexGuard<'_, BTreeMap<JobId, Asked>> {
+        self.jobs.lock().expect("a panic under the lock ends the process")
+    }
+}

@@ -1,0 +1,88 @@
+//! The merge thread: merges the results of jobs that have ended, one job after another. Nothing waits for it but who waits
+//! for such a job.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crossbeam_channel::Sender;
+use starfarm_net::say;
+use starfarm_protocol::admin::Response;
+use starfarm_protocol::ids::JobId;
+use starfarm_protocol::unit_set::UnitSet;
+use starfarm_scheduler_core::{Deeds, Farm};
+use tokio::sync::oneshot;
+
+use super::command::bells::Bells;
+use super::{House, Input, Question};
+use crate::merge::{Outcome, Results, merge};
+
+/// How often it looks whether such a job has ended.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Runs until the scheduler stops.
+pub(crate) fn run(house: &House, dispatcher: &Sender<Input>, bells: &Arc<Bells>) {
+    while !house.shared.stopping() {
+        match next(house, dispatcher) {
+            Some(job) => bells.ring([job]),
+            None => std::thread::sleep(LOOK),
+        }
+    }
+}
+
+/// Merges the results of the next job that has ended; which.
+fn next(house: &House, dispatcher: &Sender<Input>) -> Option<JobId> {
+    let ids = house.merges.unsettled();
+    if ids.is_empty() {
+        return None;
+    }
+    let infos = ask(dispatcher, move |farm, now_us| {
+        // Some may have been deleted.
+        Response::Jobs(ids.iter().filter_map(|&id| farm.job(id, now_us)).collect())
+    });
+    let Some(Response::Jobs(infos)) = infos else { return None };
+    let (job, ended_us, how) = house.merges.begin(&infos)?;
+    let outcome = match done(dispatcher, job) {
+        Some(done) => {
+            let results = Results { job, done, outputs: &house.outputs, blobs: &house.blobs };
+            let stopped = || house.shared.stopping();
+            merge(&house.merges, &results, (&how, ended_us), &stopped)
+        }
+        None => return None,
+    };
+    if house.shared.stopping() && !outcome.why.is_empty() {
+        // The next start does it.
+        return None;
+    }
+    let told = match &outcome {
+        Outcome { why, .. } if !why.is_empty() => {
+            format!("the results of job {} cannot be merged: {why}", job.0)
+        }
+        Outcome { seconds, .. } => format!("the results of job {} are merged, in {seconds:.1} s", job.0),
+    };
+    say(&told);
+    if let Err(e) = house.merges.end(job, outcome) {
+        say(&format!("what came of merging the results of job {} cannot be kept: {e}", job.0));
+    }
+    Some(job)
+}
+
+/// The units of a job that are done: their results must be there.
+fn done(dispatcher: &Sender<Input>, job: JobId) -> Option<UnitSet> {
+    let (send, receive) = std::sync::mpsc::channel();
+    let found = ask(dispatcher, move |farm, _| {
+        let _ = send.send(farm.done_intervals(job).into_iter().collect());
+        Response::Done
+    });
+    found.and_then(|_| receive.try_recv().ok())
+}
+
+/// Asks the dispatcher; none where the scheduler stops.
+fn ask(
+    dispatcher: &Sender<Input>,
+    act: impl FnOnce(&mut Farm, u64) -> Response + Send + 'static,
+) -> Option<Response> {
+    let (reply, answer) = oneshot::channel();
+    let act = Box::new(move |farm: &mut Farm, now_us: u64, _: &mut Deeds| act(farm, now_us));
+    dispatcher.send(Input::Ask(Question { act, reply })).ok()?;
+    answer.blocking_recv().ok()
+}

@@ -1,0 +1,143 @@
+//! Lines of GNU parallel: what `starfarm run --parallel` and `starfarm submit --parallel` make of them.
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use starfarm_e2e::{Daemon, Farm, Reply, TempDir, program, run, until};
+
+/// `starfarm run` with these flags, in `dir`, on two slots.
+fn line(dir: &TempDir, words: &[&str]) -> Command {
+    let mut command = program("starfarm", dir.path());
+    command.current_dir(dir.path()).args(["run", "--slots", "2"]).args(words);
+    command
+}
+
+fn ran(dir: &TempDir, words: &[&str]) -> Reply {
+    run(line(dir, words))
+}
+
+/// The first column and the exit values of a job log.
+fn rows(log: &Path) -> Vec<(u32, i32)> {
+    let text = fs::read_to_string(log).unwrap();
+    let mut lines = text.lines();
+    assert_eq!(
+        lines.next(),
+        Some("Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\tSignal\tCommand")
+    );
+    let number = |line: &str, column| line.split('\t').nth(column).unwrap().parse::<i32>().unwrap();
+    lines.map(|line| (number(line, 0) as u32, number(line, 6))).collect()
+}
+
+fn sorted<T: Ord>(mut of: Vec<T>) -> Vec<T> {
+    of.sort();
+    of
+}
+
+/// The expected text is what GNU parallel 20221122 prints.
+#[test]
+fn a_line_prints_what_gnu_parallel_prints() {
+    let dir = TempDir::new();
+    let values = ["a b.c", "dir.d/file", "it's.x", "$(id)", ""];
+    let words = ["--parallel", "-k", "echo [{}]", "[{.}] [{/}] [{//}] {#}", ":::"];
+    let reply = ran(&dir, &[&words[..], &values].concat());
+    reply.exits(0);
+    assert_eq!(
+        reply.stdout,
+        "[a b.c] [a b] [a b.c] [.] 1\n[dir.d/file] [dir.d/file] [file] [dir.d] 2\n[it's.x] [it's] [it's.x] [.] 3\n\
+         [$(id)] [$(id)] [$(id)] [.] 4\n[] [] [] [.] 5\n"
+    );
+    assert_eq!(reply.stderr, "");
+    let reply = ran(&dir, &["--parallel", "-k", "echo", ":::", "a b", "c", ":::", "x  y", "z"]);
+    assert_eq!(reply.stdout, "a b x  y\na b z\nc x  y\nc z\n");
+}
+
+#[test]
+fn outputs_come_as_units_end_or_in_order() {
+    let dir = TempDir::new();
+    let script =
+        "if [ {} = a ]; then until [ -e gate ]; do sleep 0.01; done; fi; echo said {}; echo err {} >&2";
+    let words = ["--parallel", script, ":::", "a", "b"];
+    let mut daemon = Daemon::start("run", line(&dir, &words), dir.path());
+    // It is printed while the other one still runs.
+    daemon.until_says("said b");
+    assert!(!daemon.log().contains("said a"), "{}", daemon.log());
+    dir.write("gate", "");
+    daemon.until_says("said a");
+    assert_eq!(daemon.wait(), 0);
+    assert!(daemon.log().contains("err a") && daemon.log().contains("err b"), "{}", daemon.log());
+    fs::remove_file(dir.path().join("gate")).unwrap();
+    let script = "if [ {} = a ]; then until [ -e gate ]; do sleep 0.01; done; else : > gate; fi; echo {}";
+    let reply = ran(&dir, &["--parallel", "-k", script, ":::", "a", "b"]);
+    assert_eq!(reply.exits(0).stdout, "a\nb\n");
+}
+
+#[test]
+fn a_job_log_is_written_and_what_it_leaves_is_run() {
+    let dir = TempDir::new();
+    let log = dir.path().join("log");
+    let words = |flags: &[&'static str]| {
+        let line = ["--parallel", "--joblog", "log", "echo {#}; test -e {}.ok", ":::", "a", "b", "c", "d"];
+        [flags, &line[..]].concat()
+    };
+    dir.write("b.ok", "");
+    let first = ran(&dir, &words(&[]));
+    first.exits(1);
+    assert_eq!(sorted(rows(&log)), [(1, 1), (2, 0), (3, 1), (4, 1)]);
+    dir.write("c.ok", "");
+    let again = ran(&dir, &words(&["--resume-failed"]));
+    again.exits(1);
+    let said = sorted(again.stdout.lines().collect());
+    assert_eq!(said, ["1", "3", "4"], "the numbers are those of the whole");
+    assert_eq!(sorted(rows(&log)[4..].to_vec()), [(1, 1), (3, 0), (4, 1)], "behind what was there");
+    let none = ran(&dir, &words(&["--resume"]));
+    none.exits(0).says(&["nothing is left to be done"]);
+    assert_eq!(rows(&log).len(), 7);
+}
+
+/// Without the end that is asked for, the last units would sleep for ever.
+#[test]
+fn a_failed_unit_ends_the_others_where_that_is_asked_for() {
+    let dir = TempDir::new();
+    let script = "if [ {} = bad ]; then exit 3; fi; [ {} = good ] || sleep 1000000";
+    let halted = |halt: &str| {
+        let flags = ["--parallel", "--fresh", "--joblog", "log", "--halt", halt, script];
+        ran(&dir, &[&flags[..], &[":::", "good", "bad", "c", "d"]].concat())
+    };
+    halted("now,fail=1").exits(1).says(&["--halt: 1 unit failed"]);
+    assert!(rows(&dir.path().join("log")).contains(&(2, 3)));
+    halted("now,success=1").exits(0);
+}
+
+#[test]
+fn a_farm_takes_a_line_with_files_and_a_list_from_standard_input() {
+    let farm = Farm::with_workers(1, 2);
+    let dir = farm.temp().path().join("project");
+    fs::create_dir_all(&dir).unwrap();
+    fs::write(dir.join("data.txt"), "a\nb\na\n").unwrap();
+    let starfarm = |script: &str| {
+        let command = program("starfarm", farm.temp().path());
+        let name = command.get_program().to_owned();
+        let mut shell = Command::new("sh");
+        shell.arg("-c").arg(script).arg("sh").arg(name).arg(farm.state()).current_dir(&dir);
+        shell.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        run(shell)
+    };
+    starfarm(
+        "printf 'a\\nb\\n' | \"$1\" --farm \"$2\" submit --wait --parallel --inputs data.txt --outputs '{}.count' \
+         --stdin data.txt --joblog log --results res --dir out 'grep -c {} | tee {}.count'",
+    )
+    .exits(0);
+    let read = |path: &str| fs::read_to_string(dir.join(path)).unwrap();
+    assert_eq!([read("out/a.count"), read("out/b.count")], ["2\n", "1\n"]);
+    assert_eq!([read("res/1/a/stdout"), read("res/1/b/stdout"), read("res/1/b/seq")], ["2\n", "1\n", "2"]);
+    assert_eq!(sorted(rows(&dir.join("log"))), [(1, 0), (2, 0)]);
+    // Without --parallel there is no shell.
+    let reply = starfarm("seq 3 | \"$1\" --farm \"$2\" --output quiet submit --lines - -- echo '{}' '$HOME'");
+    let id = reply.exits(0).stdout.trim().to_owned();
+    farm.wait(&id).exits(0);
+    until("the outputs are there", || farm.results(&id)["outputs"].as_array().unwrap().len() == 3);
+    assert_eq!(farm.results(&id)["outputs"][2]["stdout"]["text"], "3 $HOME\n");
+    starfarm("\"$1\" --farm \"$2\" submit --parallel --joblog log true ::: a").exits(2).says(&["add --wait"]);
+}
