@@ -4,6 +4,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod admin;
+pub mod archive;
 pub mod bulk;
 pub mod bytes;
 mod field;

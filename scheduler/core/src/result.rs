@@ -214,7 +214,8 @@ impl Farm {
             // The end's record has told the sum; a late duplicate must not make live and replay differ.
             job.totals.duplicate_units += (at.units() - counted).saturating_sub(lacks.max(again));
         }
-        if counted > 0 && matches!(found, Found::Ran(_)) {
+        let ran = matches!(found, Found::Ran(_) | Found::Together(_));
+        if ran && (counted > 0 || again > 0) {
             self.judge(job_id, now_us, deeds);
         }
         self.drop_copies(job_id, at, &owners);

@@ -49,7 +49,6 @@ impl Farm {
                     self.narrow(job_id, at);
                 }
             }
-            self.judge(job_id, now_us, deeds);
             return Counted { units: 0, again: open };
         }
         if open < at.units() || !matches!(rights, Rights::All) {
@@ -62,7 +61,6 @@ impl Farm {
         self.nodes.at_mut(id).totals.units_done += open;
         let units = vec![(at.lo, outcome.clone())];
         self.commit(Record::Ran { job: job_id, attempt, node: id, units }, deeds);
-        self.judge(job_id, now_us, deeds);
         Counted { units: open, again: 0 }
     }
 

@@ -2,12 +2,13 @@
 //! the job: outputs are read one by one, and long ones in pieces.
 
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Read, Write};
+use std::io::{self, BufWriter, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Instant;
 
 use starfarm_protocol::admin::MergedFile;
+use starfarm_protocol::archive::{self, ArchiveError};
 use starfarm_protocol::ids::{ContentHash, JobId};
 use starfarm_protocol::outputs::Stored;
 use starfarm_protocol::spec::{Fold, Merge, is_inside};
@@ -18,7 +19,7 @@ use super::fold::Folding;
 use super::merges::{Merges, Outcome};
 use super::program::{self, Stopped};
 use crate::store::blobs::Blobs;
-use crate::store::disk::if_there;
+use crate::store::disk::{if_there, unnamed};
 use crate::store::outputs::{InOrder, OutputStore};
 
 /// Bytes of a content that are read at once.
@@ -39,6 +40,12 @@ struct Failed(String);
 
 impl From<io::Error> for Failed {
     fn from(e: io::Error) -> Self {
+        Self(e.to_string())
+    }
+}
+
+impl From<ArchiveError> for Failed {
+    fn from(e: ArchiveError) -> Self {
         Self(e.to_string())
     }
 }
@@ -99,7 +106,13 @@ fn made(
             if_there(fs::remove_dir_all(&work))?;
             fs::create_dir(&work)?;
             let unpack = |stored: &Stored| {
-                stored.outcome.outputs.files.iter().try_for_each(|files| results.unpack(files, &work))
+                stored
+                    .outcome
+                    .outputs
+                    .files
+                    .iter()
+                    .try_for_each(|files| results.unpack(files, &work))
+                    .map_err(|Failed(why)| why)
             };
             let stdin = |to: &mut dyn Write| {
                 let broken = |_| String::new();
@@ -182,46 +195,25 @@ impl Results<'_> {
         }
     }
 
-    /// Puts the files of a unit into `dir`. A worker packed them, so nothing of that is believed.
-    fn unpack(&self, files: &Files, dir: &Path) -> Result<(), String> {
-        let mut archive = tempfile(dir).map_err(|e| e.to_string())?;
-        let fetched = self.content(&files.hash, files.bytes, |piece| Ok(archive.write_all(piece)?));
-        fetched.map_err(|Failed(why)| why)?;
-        unpack(&mut archive, dir)
+    /// Puts the files of a unit into `dir`.
+    fn unpack(&self, files: &Files, dir: &Path) -> Result<(), Failed> {
+        let mut archive = unnamed(dir)?;
+        self.content(&files.hash, files.bytes, |piece| Ok(archive.write_all(piece)?))?;
+        archive.rewind()?;
+        archive::each_file(&mut archive, |name, _, content| write_new(&dir.join(name), name, content))
     }
 }
 
-fn tempfile(dir: &Path) -> io::Result<File> {
-    crate::store::disk::unnamed(dir)
-}
-
-fn unpack(archive: &mut File, dir: &Path) -> Result<(), String> {
-    let unreadable = |e: io::Error| format!("the files of a unit cannot be unpacked: {e}");
-    io::Seek::rewind(archive).map_err(unreadable)?;
-    let mut archive = tar::Archive::new(archive);
-    for entry in archive.entries().map_err(unreadable)? {
-        let mut entry = entry.map_err(unreadable)?;
-        let name = entry.path().map_err(unreadable)?.to_string_lossy().into_owned();
-        if !is_inside(&name) || !entry.header().entry_type().is_file() {
-            return Err(
-                "a unit's archive has what is no file inside of a folder: its worker is at fault".to_owned()
-            );
+/// Writes a file of a unit. Where two units made files of one name, neither is the right one.
+fn write_new(path: &Path, name: &str, content: &mut dyn Read) -> Result<(), Failed> {
+    fs::create_dir_all(path.parent().expect("it lies in a folder"))?;
+    match File::options().write(true).create_new(true).open(path) {
+        Ok(mut file) => Ok(io::copy(content, &mut file).map(drop)?),
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+            Err(Failed(format!("two units made `{name}`: give their outputs names of their own")))
         }
-        let path = dir.join(&name);
-        let folder = path.parent().unwrap_or(dir);
-        fs::create_dir_all(folder).map_err(unreadable)?;
-        // Two units may make a file of one name: the first one's stays, as `results --dir` has it.
-        let file = File::options().write(true).create_new(true).open(&path);
-        let mut file = match file {
-            Ok(file) => file,
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
-                return Err(format!("two units made `{name}`: give their outputs names of their own"));
-            }
-            Err(e) => return Err(unreadable(e)),
-        };
-        io::copy(&mut entry, &mut file).map_err(unreadable)?;
+        Err(e) => Err(e.into()),
     }
-    Ok(())
 }
 
 /// The files that a program made move to where they are kept.
@@ -246,17 +238,9 @@ fn keep(names: &[String], work: &Path, kept: &Path) -> Result<Vec<MergedFile>, F
 
 /// A file that is durable from now on.
 fn described(path: &Path, name: &str) -> Result<MergedFile, Failed> {
-    let mut file = File::open(path)?;
+    let file = File::open(path)?;
     file.sync_all()?;
-    let (mut hasher, mut bytes, mut piece) = (blake3::Hasher::new(), 0, vec![0; PIECE_BYTES]);
-    loop {
-        match file.read(&mut piece)? {
-            0 => break,
-            read => {
-                hasher.update(&piece[..read]);
-                bytes += read as u64;
-            }
-        }
-    }
+    let mut hasher = blake3::Hasher::new();
+    let bytes = hasher.update_reader(&file)?.count();
     Ok(MergedFile { name: name.to_owned(), bytes, hash: ContentHash(*hasher.finalize().as_bytes()) })
 }

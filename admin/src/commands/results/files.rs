@@ -6,12 +6,19 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use starfarm_protocol::admin::{ArchiveInfo, OutputLoss};
+use starfarm_protocol::archive::{self, ArchiveError};
 use starfarm_protocol::ids::ContentHash;
 use starfarm_protocol::spec::is_inside;
 
 use super::source::Source;
 use crate::failure::{Exit, Failure};
 use crate::human;
+
+impl From<ArchiveError> for Failure {
+    fn from(e: ArchiveError) -> Self {
+        Self::new(Exit::Conflict, e.to_string())
+    }
+}
 
 /// Where files go.
 pub(crate) struct Folder {
@@ -85,24 +92,11 @@ impl Folder {
         Ok((!is_whole).then_some(OutputLoss::Damaged))
     }
 
-    /// A worker made the archive, so nothing of it is believed.
     fn unpack(&self, archive: &mut File) -> Result<(), Failure> {
-        let mut archive = tar::Archive::new(archive);
-        let odd = |words: String| {
-            Failure::new(Exit::Conflict, format!("{words}: the worker that packed it is at fault"))
-        };
-        let unreadable = |e: io::Error| odd(format!("the files of a unit cannot be unpacked: {e}"));
-        for entry in archive.entries().map_err(unreadable)? {
-            let mut entry = entry.map_err(unreadable)?;
-            let name = entry.path().map_err(unreadable)?.to_string_lossy().into_owned();
-            if !is_inside(&name) || !entry.header().entry_type().is_file() {
-                return Err(odd(format!("{} is no file inside of a folder", human::printable(&name))));
-            }
-            let mode = entry.header().mode().map_err(unreadable)? & 0o755;
-            let path = self.dir.join(&name);
-            self.write(&path, mode, &mut entry).map_err(|e| not_placed(&path, &e))?;
-        }
-        Ok(())
+        archive::each_file(archive, |name, mode, mut content| {
+            let path = self.dir.join(name);
+            self.write(&path, mode & 0o755, &mut content).map_err(|e| not_placed(&path, &e))
+        })
     }
 
     /// Writes a file, which is then whole or not there. One that is there already stays, and must be equal.
