@@ -8,24 +8,29 @@ use clap::parser::ValueSource;
 use clap::{Args, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand, value_parser};
 use clap_complete::Shell;
 use starfarm_protocol::ids::JobId;
-use starfarm_protocol::job::{JobState, MaxFailures, Per, Sizing};
+use starfarm_protocol::job::{MaxFailures, Per, Sizing};
+use starfarm_protocol::resources::memory;
 use starfarm_protocol::spec::{OUTPUT_LIMIT_MAX, OutputLimit};
 
 use crate::output::Format;
 
+pub(crate) use job::{Job, Jobs, Logs, Selection};
 pub(crate) use key::Key;
 pub(crate) use log::{Export, Log, Replay};
 pub(crate) use measure::{Bench, Dispatch, Plan};
 pub(crate) use parallel::{Halt, HaltWhy, Parallel};
+pub(crate) use results::{Results, Streams, Wanted};
 use value::{
-    SLOTS_MAX, interval, job_id, job_name, job_state, per, positive_seconds, shell, target, units_per_task,
-    variable,
+    SLOTS_MAX, interval, job_id, job_name, label, max_nodes, per, positive_seconds, shell, target,
+    units_per_task, variable,
 };
 
+mod job;
 mod key;
 mod log;
 mod measure;
 mod parallel;
+mod results;
 mod value;
 
 /// A fault-tolerant task farm.
@@ -100,11 +105,7 @@ pub(crate) enum Command {
     /// Submit a job: a job file, or a program for each unit
     Submit(Box<Submit>),
     /// List the jobs
-    Jobs {
-        /// Only those in this state; several with commas between
-        #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = job_state())]
-        state: Vec<JobState>,
-    },
+    Jobs(Jobs),
     /// Show or steer one job
     #[command(subcommand)]
     Job(Job),
@@ -308,7 +309,7 @@ pub(crate) struct JobOptions {
     /// Directory that programs start in; a node without it refuses the job [default: the job file's, where a node has it]
     #[arg(long, value_name = "DIR")]
     pub(crate) cwd: Option<PathBuf>,
-    /// Add a variable to the programs' environment
+    /// Add a variable to the programs' environment; repeat it for more
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     pub(crate) env: Vec<(String, String)>,
     /// File that a unit's program reads as standard input, from the directory that it starts in, such as `{}.in`
@@ -323,89 +324,24 @@ pub(crate) struct JobOptions {
     /// Bytes that the files of a unit may have together [default: 268435456]
     #[arg(long, value_name = "BYTES", value_parser = value_parser!(u64).range(1..=OUTPUT_LIMIT_MAX))]
     pub(crate) files_limit: Option<u64>,
-}
-
-#[derive(Args, Clone, Copy, Debug)]
-pub(crate) struct JobArg {
-    /// The job's number
-    #[arg(value_parser = job_id)]
-    pub(crate) id: JobId,
-}
-
-#[derive(Args, Clone, Debug)]
-pub(crate) struct Results {
-    #[command(flatten)]
-    pub(crate) job: JobArg,
-    #[command(flatten)]
-    pub(crate) wanted: Wanted,
-    /// Print what came of merging the results, byte for byte, and nothing else; with --dir write its files
-    #[arg(long, conflicts_with_all = ["all", "arrival"])]
-    pub(crate) merged: bool,
-    /// Write the files that units made into this folder
-    #[arg(long, value_name = "DIR")]
-    pub(crate) dir: Option<PathBuf>,
-}
-
-/// Which outputs are wanted, and how.
-#[derive(Args, Clone, Copy, Debug, Default)]
-pub(crate) struct Wanted {
-    /// Also the outputs of runs before a `job retry`
-    #[arg(long)]
-    pub(crate) all: bool,
-    /// Outputs as they came in, not by unit; so they come anyway where there are more than 100 000
-    #[arg(long)]
-    pub(crate) arrival: bool,
-}
-
-#[derive(Subcommand, Debug)]
-pub(crate) enum Job {
-    /// Show all that is known of a job
-    Show(JobArg),
-    /// Say why a job waits or runs as it does, and why its tasks have their size
-    Explain(JobArg),
-    /// Wait until a job has ended, exit code 1 if units failed; or until the farm pauses it, exit code 8
-    Wait {
-        #[command(flatten)]
-        job: JobArg,
-        /// Wait so many seconds at most; the exit code is then 124
-        #[arg(long, value_name = "SECONDS", value_parser = positive_seconds)]
-        timeout: Option<f64>,
-        /// Wait on while the farm has paused it
-        #[arg(long)]
-        wait_paused: bool,
-    },
-    /// End a job; what is done is kept
-    Cancel(JobArg),
-    /// Give out no more of a job
-    Pause(JobArg),
-    /// Go on with a paused job
-    Resume(JobArg),
-    /// Put a job at the head of the queue
-    Front(JobArg),
-    /// Run a job now, the running one later
-    Switch(JobArg),
-    /// Forget an ended job and its results
-    Delete {
-        #[command(flatten)]
-        job: JobArg,
-        /// Where it has not ended, cancel it first
-        #[arg(long)]
-        cancel: bool,
-    },
-    /// Merge a job's results again, as its `[merge]` says: after a failure, or where units failed
-    Merge(JobArg),
-    /// Run some of a job's units again; one that has ended goes on
-    #[command(group = clap::ArgGroup::new("which").required(true))]
-    Retry {
-        /// The failed units, with all their retries
-        #[arg(long, group = "which")]
-        failed: bool,
-        /// The units whose outputs are missing or damaged on the scheduler's disk
-        #[arg(long, group = "which")]
-        missing_outputs: bool,
-        #[command(flatten)]
-        job: JobArg,
-    },
+    /// Slots of a worker that each unit takes [default: 1]
+    #[arg(long, value_name = "K", value_parser = value_parser!(u16).range(1..=SLOTS_MAX))]
+    pub(crate) unit_slots: Option<u16>,
+    /// Memory that each unit claims, such as 2G: units start where it is free [default: none]
+    #[arg(long, value_name = "BYTES", value_parser = memory)]
+    pub(crate) memory: Option<u64>,
+    /// Start when these jobs have finished; if one fails, this one is cancelled
+    #[arg(long, value_name = "ID", value_delimiter = ',', value_parser = job_id)]
+    pub(crate) after: Vec<JobId>,
+    /// Start when these jobs have ended, in whatever way
+    #[arg(long, value_name = "ID", value_delimiter = ',', value_parser = job_id)]
+    pub(crate) after_any: Vec<JobId>,
+    /// Give the job a label; repeat it for more
+    #[arg(long, value_name = "KEY=VALUE", value_parser = label)]
+    pub(crate) label: Vec<(String, String)>,
+    /// Let at most so many nodes have tasks of it at once [default: any number]
+    #[arg(long, value_name = "COUNT", value_parser = max_nodes)]
+    pub(crate) max_nodes: Option<u32>,
 }
 
 #[derive(Args, Clone, Debug)]

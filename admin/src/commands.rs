@@ -17,6 +17,7 @@ mod plan;
 pub(crate) mod reference;
 mod results;
 mod run;
+mod selection;
 mod status;
 mod submit;
 mod top;
@@ -58,7 +59,7 @@ fn carry_out(context: &mut Context, command: Command) -> Result<Exit, Failure> {
         Command::Audit(audit) => return audit::run(context, &audit),
         Command::Scheduler(scheduler) => daemons::scheduler(*scheduler),
         Command::Worker(options) => daemons::worker(&options),
-        Command::Jobs { state } => job::list(context, &state)?,
+        Command::Jobs(jobs) => job::list(context, &jobs)?,
         Command::Nodes => nodes::list(context)?,
         Command::Node(command) => nodes::run(context, &command)?,
         Command::Key(command) => keys::run(context, &command)?,

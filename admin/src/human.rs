@@ -1,5 +1,6 @@
 //! Numbers, durations and foreign text as a person reads them in a terminal. JSON never passes here.
 
+use starfarm_protocol::admin::JobInfo;
 use starfarm_protocol::foreign::escaped;
 use starfarm_protocol::units::Units;
 use unicode_truncate::UnicodeTruncateStr;
@@ -35,6 +36,16 @@ pub(crate) fn bytes(number: u64) -> String {
     }
 }
 
+/// So much memory: "512.0 MiB", "2.0 GiB" (powers of 1024).
+pub(crate) fn memory(bytes: u64) -> String {
+    let unit = ["KiB", "MiB", "GiB", "TiB", "PiB"].into_iter().zip(1..);
+    let fits = |power: &i32| bytes as f64 >= 1024_f64.powi(*power);
+    match unit.take_while(|(_, power)| fits(power)).last() {
+        Some((unit, power)) => format!("{:.1} {unit}", bytes as f64 / 1024_f64.powi(power)),
+        None => format!("{bytes} B"),
+    }
+}
+
 /// A path as a word of the shell: in quotes where it needs them.
 pub(crate) fn shell(path: &std::path::Path) -> String {
     let text = path.display().to_string();
@@ -56,6 +67,11 @@ pub(crate) fn interval(lo: Units, hi: Units) -> String {
 
 pub(crate) fn units(units: Units) -> String {
     count(units.0 as f64)
+}
+
+/// The units of a job; with a plus where more may follow.
+pub(crate) fn total(job: &JobInfo) -> String {
+    format!("{}{}", units(job.units_total), if job.grows { "+" } else { "" })
 }
 
 /// How much of `total` `part` is: "42.1 %".

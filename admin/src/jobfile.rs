@@ -21,6 +21,7 @@ mod space;
 mod table;
 mod targets;
 mod task;
+mod terms;
 #[cfg(test)]
 mod tests;
 mod trust;
@@ -33,7 +34,7 @@ use toml::de::DeTable;
 
 pub(crate) use command_line::from_command_line;
 pub(crate) use error::JobFileError;
-pub(crate) use job::JobFile;
+pub(crate) use job::{Held, JobFile};
 use lines::{STDIN, content};
 pub(crate) use parallel::from_parallel;
 use table::{Item, Section, Source};
@@ -65,11 +66,12 @@ pub(crate) fn parse(text: &str, file_name: &str, base: &Path) -> Result<JobFile,
         source.error(at, format!("this is not TOML: {}", e.message().trim_end()))
     })?;
     let root = Section::root(source, table.get_ref());
-    root.only(&["name", "space", "task", "trust", "merge"])?;
+    root.only(&["name", "after", "after_any", "labels", "space", "task", "trust", "merge"])?;
     let name = root.read("name", job_name)?.unwrap_or_else(|| stem(file_name));
     let units = space::read(&root.section("space", "what the units are, e.g. kind = \"range\"")?, base)?;
     let mut job = JobFile::new(name, units.space, Work::Nothing);
     job.blobs = units.blobs;
+    job.terms = terms::read(&root)?;
     let task = root.section("task", "what is done with them, e.g. executor = \"command\"")?;
     task::read(&task, &mut job, base)?;
     if let Some(trust) = root.get("trust") {

@@ -87,7 +87,7 @@ fn line(job: &JobInfo) -> String {
     let settled = settled(job);
     let mut parts = vec![
         human::share(settled, job.units_total),
-        format!("{} of {} units", human::units(settled), human::units(job.units_total)),
+        format!("{} of {} units", human::units(settled), human::total(job)),
     ];
     if job.units_per_s > 0.0 {
         parts.push(format!("{}/s", human::count(job.units_per_s)));

@@ -5,7 +5,7 @@ use std::fmt::{Display, Write};
 
 use starfarm_protocol::ids::{ContentHash, JobId, NodeId};
 use starfarm_protocol::job::{Body, JobFacts, JobState};
-use starfarm_protocol::journal::record::{Ended, JobTotals};
+use starfarm_protocol::journal::record::{Ended, GrownChunk, JobTotals};
 use starfarm_protocol::spec::Stop;
 use starfarm_protocol::state::Completion;
 use starfarm_protocol::unit_set::UnitSet;
@@ -13,6 +13,7 @@ use starfarm_protocol::units::Units;
 use starfarm_protocol::wire::Outputs;
 
 use crate::certificate::{Certificate, NodeShare};
+use crate::growth::Growth;
 use crate::owed::{Owed, Wrote};
 use crate::report::{JobReport, Violations};
 use crate::tiling::{Clash, Class, Tiling};
@@ -43,6 +44,8 @@ struct End {
 #[derive(Debug)]
 pub(crate) struct Account {
     facts: JobFacts,
+    /// Where a program names its units.
+    growth: Option<Growth>,
     state: JobState,
     tiling: Tiling,
     /// Units below this may be at nodes.
@@ -72,7 +75,8 @@ pub(crate) struct Account {
 impl Account {
     /// A job that was submitted while the farm had seen `epochs` epochs, with the trust checks that it asks for.
     pub(crate) fn open(facts: JobFacts, trust: Option<Trust>, epochs: usize, place: Place) -> Self {
-        let mut account = Self {
+        Self {
+            growth: Growth::of(facts.units),
             facts,
             state: JobState::Queued,
             tiling: Tiling::default(),
@@ -89,11 +93,22 @@ impl Account {
             first_epoch: epochs.saturating_sub(1),
             decided: place,
             violations: Violations::default(),
-        };
-        if account.facts.units == 0 {
-            account.wrong(None, "it was submitted with no unit");
         }
-        account
+    }
+
+    /// Its program named more units.
+    pub(crate) fn grow(&mut self, chunks: &[GrownChunk], end: bool) {
+        let more = self.growth.as_mut().and_then(|growth| growth.grow(chunks, end));
+        match more.and_then(|more| self.facts.units.checked_add(more)) {
+            Some(units) => self.facts.units = units,
+            None => self
+                .wrong(None, "it gets units that it cannot have: its units were all known, or are too many"),
+        }
+    }
+
+    /// More units may follow.
+    fn grows(&self) -> bool {
+        self.growth.as_ref().is_some_and(|growth| growth.is_open)
     }
 
     fn wrong(&mut self, units: Option<(u128, u128)>, what: impl Into<String>) {
@@ -260,7 +275,8 @@ impl Account {
             Body::Outcomes { .. } => runs.map(|run| (run.lo, run.hi)).collect(),
             _ => UnitSet::default(),
         };
-        self.wrote.owed((self.facts.job, self.facts.spec), &ran)
+        let contents = self.growth.as_ref().map_or_else(Vec::new, |growth| growth.contents.clone());
+        self.wrote.owed((self.facts.job, self.facts.spec), contents, &ran)
     }
 
     /// The end, with what the scheduler says of it.
@@ -293,6 +309,10 @@ impl Account {
             let (claimed, found) = (ended.totals.conflicts, self.conflicts);
             self.wrong(None, format!("the scheduler said {claimed} conflicts, the records say {found}"));
         }
+        if self.grows() && ended.state != JobState::Cancelled {
+            self.wrong(None, "it ended before its program had named its last unit");
+        }
+        self.growth.iter_mut().for_each(|growth| growth.is_open = false);
         self.check_state(ended.state);
         self.state = ended.state;
         self.end = Some(End { totals: ended.totals, epochs });
@@ -359,7 +379,7 @@ impl Account {
         }
         let decided = done + self.tiling.count(Class::Failed);
         let follows = last.commit > self.decided.commit;
-        if self.end.is_none() && decided == self.facts.units && follows {
+        if self.end.is_none() && !self.grows() && decided == self.facts.units && follows {
             let what = format!(
                 "all units are decided since record {}, and no end of the job is on record",
                 self.decided.sequence

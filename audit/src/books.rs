@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use starfarm_protocol::ids::{ContentHash, JobId, NodeId};
+use starfarm_protocol::job::JobState;
 use starfarm_protocol::journal::Record;
 use starfarm_protocol::wire::FailReason;
 
@@ -20,6 +21,8 @@ pub struct Books {
     epochs: Vec<u64>,
     /// Trust checks of the job that is submitted next.
     asked: Option<(JobId, Trust)>,
+    /// The job that is submitted next, where it waits for others.
+    waits: Option<JobId>,
     /// Jobs that have records and no submission; told once each.
     unknown: BTreeSet<JobId>,
     deleted: u64,
@@ -49,18 +52,22 @@ impl Books {
                     self.violations.add(None, None, what);
                 }
                 self.epochs.push(epoch.0);
-                self.asked = None;
+                (self.asked, self.waits) = (None, None);
             }
             Record::Node { node, name, .. } => drop(self.nodes.insert(*node, name.clone())),
             Record::Submitted(facts) => {
                 let trust = self.asked.take().filter(|of| of.0 == facts.job).map(|of| of.1);
-                let account = Account::open(facts.clone(), trust, self.epochs.len(), place);
+                let mut account = Account::open(facts.clone(), trust, self.epochs.len(), place);
+                if self.waits.take() == Some(facts.job) {
+                    account.set_state(JobState::Waiting);
+                }
                 if let Some(before) = self.accounts.insert(facts.job, account) {
                     self.violations.add(Some(facts.job), None, "it was submitted twice".to_owned());
                     self.violations.join(before.violations);
                 }
             }
             Record::Deleted { job } => self.delete(*job),
+            Record::Linked { job, terms } => self.waits = Some(*job).filter(|_| terms.waits()),
             Record::Trust { job, check, planted } => self.asked = Some((*job, Trust::new(*check, planted))),
             _ => self.enter_for_job(place, record),
         }
@@ -100,6 +107,7 @@ impl Books {
                 }
             }
             Record::Leased { mark, .. } => account.lease(*mark),
+            Record::Grown { chunks, end, .. } => account.grow(chunks, *end),
             Record::Retried { units, .. } => account.retry(units),
             Record::Rerun { units, .. } => account.rerun(units),
             Record::State { state, .. } => account.set_state(*state),

@@ -13,6 +13,7 @@ mod books;
 mod certificate;
 mod contents;
 mod files;
+mod growth;
 mod hits;
 mod outputs;
 mod owed;

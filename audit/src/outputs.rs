@@ -66,6 +66,7 @@ fn tell(job: JobId, units: &UnitSet, what: OutputLoss, report: &mut Outputs) {
 /// The specification of a job, and what it names.
 fn needed(owed: &Owed, contents: &Contents, report: &mut Outputs) -> io::Result<()> {
     let mut needed = vec![owed.spec];
+    needed.extend(&owed.contents);
     if let Some(bytes) = contents.get(&owed.spec)?
         && let Ok(spec) = JobSpec::from_bytes(&bytes)
     {

@@ -23,6 +23,8 @@ pub(crate) struct Wrote {
 pub(crate) struct Owed {
     pub(crate) job: JobId,
     pub(crate) spec: ContentHash,
+    /// Those that have the values of units which a program named.
+    pub(crate) contents: Vec<ContentHash>,
     pub(crate) units: UnitSet,
     /// Outputs that the journal has too, by the sequence of the record: the units of each.
     pub(crate) journal: Vec<(u64, (u128, u128))>,
@@ -57,8 +59,13 @@ impl Wrote {
     }
 
     /// What must be there of a job whose units `ran`.
-    pub(crate) fn owed(&mut self, (job, spec): (JobId, ContentHash), ran: &UnitSet) -> Owed {
+    pub(crate) fn owed(
+        &mut self,
+        (job, spec): (JobId, ContentHash),
+        contents: Vec<ContentHash>,
+        ran: &UnitSet,
+    ) -> Owed {
         let (journal, named) = (std::mem::take(&mut self.journal), std::mem::take(&mut self.named));
-        Owed { job, spec, units: ran.without(&self.nothing), journal, named }
+        Owed { job, spec, contents, units: ran.without(&self.nothing), journal, named }
     }
 }

@@ -6,7 +6,7 @@ use starfarm_audit::{Books, Place, Report};
 use starfarm_protocol::ids::{Attempt, Boot, ContentHash, Epoch, JobId, NodeId};
 use starfarm_protocol::job::{FailedUnit, JobFacts, JobState, MaxFailures, Sizing, WorkFacts};
 use starfarm_protocol::journal::Record;
-use starfarm_protocol::journal::record::{Ended, JobTotals};
+use starfarm_protocol::journal::record::{Ended, GrownChunk, JobTotals};
 use starfarm_protocol::spec::Stop;
 use starfarm_protocol::state::Completion;
 use starfarm_protocol::units::Units;
@@ -421,4 +421,31 @@ fn a_choice_of_jobs_keeps_what_is_wrong_with_the_journal() {
     books.enter(Place::default(), &end);
     books.wrong("a segment is missing".into());
     assert!(!books.close("farm").only(&[JOB]).unwrap().holds);
+}
+
+/// More units, of one content.
+fn grown(units: u64, end: bool) -> Record {
+    let chunks = vec![GrownChunk { hash: ContentHash([5; 32]), units, cost: 1 }];
+    Record::Grown { job: JOB, chunks, state: "null".into(), end }
+}
+
+#[test]
+fn units_that_a_program_names_count_like_others() {
+    let named = [submitted(0, COMMAND), leased(0), grown(2, false), leased(2), ran(&[(0, None), (1, None)])];
+    assert_eq!(sound(&named, Completion::NotEnded).jobs[0].units_total, 2);
+    let rest = [grown(1, true), leased(3), ran(&[(2, None)]), ended(JobState::Finished, 3, 0, &[])];
+    assert_eq!(sound(&[&named[..], &rest].concat(), Completion::Complete).jobs[0].units_done, 3);
+    let none = Record::Grown { job: JOB, chunks: Vec::new(), state: "null".into(), end: true };
+    sound(&[submitted(0, COMMAND), none, ended(JobState::Finished, 0, 0, &[])], Completion::Complete);
+    sound(&[&named[..], &[ended(JobState::Cancelled, 2, 0, &[])]].concat(), Completion::Complete);
+    let beyond = [&named[..4], &[ran(&[(0, None), (1, None), (2, None)])]].concat();
+    broken(&beyond, Some((2, 3)), "outside of the space");
+    broken(&[submitted(2, COMMAND), grown(1, false)], None, "units that it cannot have");
+}
+
+#[test]
+fn a_job_that_ended_before_its_program_did_is_found() {
+    let named = [submitted(0, COMMAND), leased(0), grown(2, false), leased(2), ran(&[(0, None), (1, None)])];
+    let early = [&named[..], &[ended(JobState::Finished, 2, 0, &[])]].concat();
+    broken(&early, None, "before its program had named its last unit");
 }

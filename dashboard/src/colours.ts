@@ -18,6 +18,8 @@ const IDLE_SHADES: Record<string, number> = {
   waiting: 0.55,
   nothing_left: 0.75,
   paused: 0.9,
+  after: 0.85,
+  max_nodes: 0.8,
   refused: 1,
   state: 0.2,
 };

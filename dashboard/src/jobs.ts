@@ -22,12 +22,15 @@ function lastState(job: JobMeta): string {
   return job.states[job.states.length - 1]?.[1] ?? "unknown";
 }
 
+/** States that last until another one follows. */
+const OPEN_STATES = ["waiting", "queued", "running", "paused"];
+
 /** The job's states as a strip over the whole run. */
 function strip(report: Report, colours: Colours, job: JobMeta): HTMLElement {
   const { from_us, to_us } = report.meta;
   const made = h("div", { class: "strip", "aria-hidden": "true" });
   job.states.forEach(([at, word], i) => {
-    const until = job.states[i + 1]?.[0] ?? (word === "running" || word === "paused" || word === "queued" ? to_us : at);
+    const until = job.states[i + 1]?.[0] ?? (OPEN_STATES.includes(word) ? to_us : at);
     const piece = h("i", { title: plain(word) });
     piece.style.left = `${((at - from_us) / report.span) * 100}%`;
     piece.style.width = `${(Math.max(0, until - at) / report.span) * 100}%`;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use starfarm_protocol::bulk::Located;
 use starfarm_protocol::ids::ContentHash;
 
 use crate::error::ValueError;
@@ -37,6 +38,9 @@ pub trait Decomposer: Send + Sync {
     fn number(&self, unit: u128) -> u128 {
         unit
     }
+
+    /// A content has these units: see [`ValueError::NotLocated`].
+    fn learn(&self, _: Located) {}
 
     /// The names of the fields, read from unit 0.
     fn names(&self) -> Vec<String> {

@@ -11,6 +11,8 @@ pub enum ValueError {
     OutOfSpace,
     /// The list's chunk with this hash is not at hand: fetch it, then ask again.
     ChunkMissing(ContentHash),
+    /// Nobody has said yet which content has this unit, which a program named: ask, then ask again.
+    NotLocated(u128),
     /// The chunk is at hand but does not hold the lines that the specification promises. Asking again
     /// does not help: the job was submitted wrong.
     ChunkMalformed(ContentHash),
@@ -21,6 +23,9 @@ impl fmt::Display for ValueError {
         match self {
             ValueError::OutOfSpace => f.write_str("the unit is outside of the job's space"),
             ValueError::ChunkMissing(hash) => write!(f, "chunk {hash} of the list is not at hand: fetch it"),
+            ValueError::NotLocated(unit) => {
+                write!(f, "it is not known where unit {unit} lies: ask the scheduler")
+            }
             ValueError::ChunkMalformed(hash) => write!(
                 f,
                 "chunk {hash} of the list does not hold the lines that the job promises: submit the job again"

@@ -8,7 +8,9 @@
 
 pub mod chars;
 pub mod grid;
+pub mod growth;
 pub mod list;
+pub mod program;
 pub mod range;
 pub mod subset;
 pub mod template;
@@ -16,6 +18,7 @@ pub mod template;
 mod decomposer;
 mod error;
 mod forms;
+mod lines;
 
 use std::sync::Arc;
 
@@ -35,6 +38,10 @@ pub fn open(space: &Space, chunks: Arc<dyn Chunks>) -> Result<Box<dyn Decomposer
         Space::Frames { first, last } => Box::new(range::Frames::new(*first, *last)?),
         Space::List { chunks: pieces } => Box::new(list::List::new(pieces, chunks)?),
         Space::Grid { axes } => Box::new(grid::Grid::new(axes)?),
+        Space::Program(own) => Box::new(program::Program::new(own, chunks)?),
+        Space::Subset { of, .. } if of.grows() => {
+            return Err("a part of a space whose units a program names: submit the whole job".into());
+        }
         Space::Subset { of, .. } if matches!(**of, Space::Subset { .. }) => {
             return Err("a part of a part of a space: name its units in the whole one".into());
         }
@@ -42,7 +49,7 @@ pub fn open(space: &Space, chunks: Arc<dyn Chunks>) -> Result<Box<dyn Decomposer
     })
 }
 
-/// N, the number of units of `space`: 1..=2^128 - 1.
+/// N, the number of units of `space`: 1..=2^128 - 1, or the most that a program can name.
 ///
 /// # Errors
 /// As [`open`].

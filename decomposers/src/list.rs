@@ -8,6 +8,7 @@ use starfarm_protocol::spec::Chunk;
 
 use crate::decomposer::{Chunks, Decomposer, in_space, too_large};
 use crate::error::ValueError;
+use crate::lines::Lines;
 
 /// A list of lines in chunks; see [`Chunk`].
 pub struct List {
@@ -16,7 +17,7 @@ pub struct List {
     starts: Vec<u128>,
     chunks: Arc<dyn Chunks>,
     /// The chunk used last: a task walks through its units in order.
-    last: Mutex<Option<Arc<Lines>>>,
+    last: Mutex<Option<(usize, Arc<Lines>)>>,
 }
 
 impl List {
@@ -45,16 +46,17 @@ impl List {
     fn lines(&self, chunk: usize) -> Result<Arc<Lines>, ValueError> {
         // The cache is replaced as a whole, so a panic elsewhere cannot leave half of it behind.
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(lines) = last.as_ref().filter(|lines| lines.chunk == chunk) {
+        if let Some((_, lines)) = last.as_ref().filter(|(number, _)| *number == chunk) {
             return Ok(Arc::clone(lines));
         }
         let hash = self.hashes[chunk];
         let content = self.chunks.chunk(&hash).ok_or(ValueError::ChunkMissing(hash))?;
-        let lines = Lines::new(chunk, content);
+        let lines = Arc::new(Lines::new(content));
         if lines.count() != self.starts[chunk + 1] - self.starts[chunk] {
             return Err(ValueError::ChunkMalformed(hash));
         }
-        Ok(Arc::clone(last.insert(Arc::new(lines))))
+        *last = Some((chunk, Arc::clone(&lines)));
+        Ok(lines)
     }
 }
 
@@ -68,31 +70,6 @@ impl Decomposer for List {
         let chunk = self.chunk_of(unit);
         let within = unit - self.starts[chunk];
         Ok(self.lines(chunk)?.line(within as usize).to_vec())
-    }
-}
-
-/// A chunk's content and where its lines end.
-struct Lines {
-    chunk: usize,
-    content: Arc<[u8]>,
-    /// Offset of each `\n`.
-    ends: Vec<usize>,
-}
-
-impl Lines {
-    fn new(chunk: usize, content: Arc<[u8]>) -> Self {
-        let ends = content.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at).collect();
-        Self { chunk, content, ends }
-    }
-
-    /// Lines in the chunk; bytes after the last `\n` make one that no specification counts.
-    fn count(&self) -> u128 {
-        self.ends.len() as u128 + u128::from(!self.content.ends_with(b"\n"))
-    }
-
-    fn line(&self, number: usize) -> &[u8] {
-        let start = number.checked_sub(1).map_or(0, |before| self.ends[before] + 1);
-        &self.content[start..self.ends[number]]
     }
 }
 

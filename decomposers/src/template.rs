@@ -32,6 +32,15 @@ impl UnitText {
         Ok(Self { index: space.number(unit), value: space.value(unit)?, fields: space.fields(unit)? })
     }
 
+    /// Looks up the units from `lo` up to `hi` together, whose values lie in `file`.
+    pub fn of_task(space: &dyn Decomposer, (lo, hi): (u128, u128), file: Vec<u8>) -> Self {
+        let [first, end, last] = [lo, hi, hi - 1].map(|unit| space.bound(unit).into_bytes());
+        let values = [first, end, last, (hi - lo).to_string().into_bytes(), file];
+        // `{}` stands for one unit: here it stays what it is.
+        let fields = TASK_NAMES.map(str::to_owned).into_iter().zip(values).collect();
+        Self { index: space.number(lo), value: b"{}".to_vec(), fields }
+    }
+
     /// Its values as GNU parallel sees them: one of each list.
     pub fn values(&self) -> Vec<&[u8]> {
         match &self.fields[..] {

@@ -16,7 +16,9 @@ use crate::ids::{ContentHash, HexBytes, JobId};
 use crate::job::{JobState, MaxFailures, Sizing};
 use crate::journal::record::JobTotals;
 use crate::reason::Distrust;
+use crate::resources::{Resource, Resources};
 use crate::seal::Role;
+use crate::terms::Terms;
 use crate::trust::{Share, TrustChecks};
 use crate::units::Units;
 use crate::wire::FailReason;
@@ -156,12 +158,16 @@ pub struct Submit {
     /// How the results of a search are checked beyond what always is.
     #[serde(default, skip_serializing_if = "TrustChecks::is_off")]
     pub trust: TrustChecks,
+    /// Which jobs it starts after, its labels, how many nodes it may have.
+    #[serde(default, skip_serializing_if = "Terms::is_empty")]
+    pub terms: Terms,
 }
 
 /// An answer.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 #[expect(missing_docs, reason = "an answer's own lines say what its fields are")]
+#[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 pub enum Response {
     /// Carried out.
     Done,
@@ -234,6 +240,9 @@ pub struct JobInfo {
     pub spec: ContentHash,
     /// Units of the job.
     pub units_total: Units,
+    /// More units may follow: a program names them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub grows: bool,
     /// Units done.
     pub units_done: Units,
     /// Units failed for good.
@@ -270,12 +279,38 @@ pub struct JobInfo {
     pub failures: Vec<FailedInfo>,
     /// The first units of which two nodes said different things; likewise.
     pub conflicts: Vec<ConflictInfo>,
+    /// What a unit takes, where that is other than one slot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub needs: Option<NeedsInfo>,
+    /// Which jobs it starts after, its labels, how many nodes it may have.
+    #[serde(flatten)]
+    pub terms: Terms,
+    /// Those of the jobs it starts after that it waits for.
+    #[serde(default)]
+    pub waits_for: Vec<JobId>,
     /// What became of its results, where they are to be merged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merge: Option<MergeInfo>,
     /// Of a job that asked for trust checks, or that has results which were untrue or are doubtful; likewise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trust: Option<TrustInfo>,
+}
+
+/// What a unit takes of its node while it runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct NeedsInfo {
+    /// Slots.
+    pub slots: u64,
+    /// Memory that it claims.
+    pub memory_bytes: u64,
+}
+
+impl NeedsInfo {
+    /// None where it is one slot.
+    pub fn of(run: Resources) -> Option<Self> {
+        let (slots, memory_bytes) = (run.of(Resource::Slots), run.of(Resource::Memory));
+        (run != Resources::ONE_SLOT).then_some(Self { slots, memory_bytes })
+    }
 }
 
 /// What came of a job's trust checks.

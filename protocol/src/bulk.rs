@@ -7,6 +7,7 @@
 //! | 1 | get | hash 32, offset u64 | found, then chunks up to the end; or refused |
 //! | 2 | put | hash 32, total u64 | have; or refused, no room |
 //! | 3 | chunk | offset u64, CRC32C u32, bytes | after the last one: stored, refused or no room |
+//! | 4 | locate | job u64, unit u128 | located; or refused |
 //!
 //! | kind | reply | body |
 //! | --- | --- | --- |
@@ -16,6 +17,7 @@
 //! | 20 | stored | |
 //! | 21 | refused | UTF-8, why, in words |
 //! | 22 | no room | UTF-8, why: not now; to a put alone, which is to be tried again |
+//! | 23 | located | hash 32, first unit u128, units u64: the content that has the unit, of a job whose units a program names |
 //!
 //! A transfer that breaks off goes on where it was: a get names an offset, a put is told one. The CRC finds
 //! the chunk that a bad memory or disk has changed, the hash vouches for the whole.
@@ -33,7 +35,7 @@ mod server;
 pub use client::{Client, Deed, PATIENCE_US, Source, Work};
 pub use health::Health;
 pub use incoming::{Incoming, chunks};
-pub use message::{Chunk, Reply, Request};
+pub use message::{Chunk, Located, Reply, Request};
 pub use server::{Next, Server, Shelf};
 
 use crate::bytes::Malformed;

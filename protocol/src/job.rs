@@ -27,8 +27,10 @@ words! {
         Finished = 3 => "finished",
         /// Ended, and units failed.
         Failed = 4 => "failed",
-        /// Ended by command.
+        /// Ended by command, or since a job failed that it was to start after.
         Cancelled = 5 => "cancelled",
+        /// Waits for other jobs to end before it may start.
+        Waiting = 6 => "waiting",
     }
 }
 

@@ -20,11 +20,19 @@ pub enum HoldReason {
     FirstFailed(Units),
     /// More than half of its units failed: so many of those that were decided.
     MostFailed { failed: Units, decided: Units },
+    /// The program that names its units did what it must not, or does not come to a batch; in words that go on a sentence
+    /// about it.
+    Decomposer(String),
     /// In the words of a record that another version wrote.
     Words(String),
     /// It is not paused: its programs wait until the scheduler's disk has room for what they write.
     NoDisk,
+    /// Nor is it here: a run of it fits into none of the nodes that take tasks.
+    FitsNowhere,
 }
+
+/// How the words of that reason begin.
+const DECOMPOSER: &str = "its decomposer ";
 
 impl fmt::Display for HoldReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -34,8 +42,10 @@ impl fmt::Display for HoldReason {
             }
             Self::FirstFailed(units) => write!(f, "all of the first {} units failed", units.0),
             Self::MostFailed { failed, decided } => write!(f, "{} of {} units failed", failed.0, decided.0),
+            Self::Decomposer(why) => write!(f, "{DECOMPOSER}{why}"),
             Self::Words(words) => f.write_str(words),
             Self::NoDisk => f.write_str("waits for room on the scheduler's disk"),
+            Self::FitsNowhere => f.write_str("waits for a node that is large enough"),
         }
     }
 }
@@ -43,6 +53,9 @@ impl fmt::Display for HoldReason {
 impl From<String> for HoldReason {
     /// The reason that a record's words stand for.
     fn from(words: String) -> Self {
+        if let Some(why) = words.strip_prefix(DECOMPOSER) {
+            return Self::Decomposer(why.to_owned());
+        }
         let numbers = words.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse().ok());
         let mut numbers = numbers.chain([0, 0]).map(Units);
         let known = numbers.next().zip(numbers.next()).and_then(|(failed, second)| {
@@ -190,6 +203,7 @@ mod tests {
             HoldReason::MaxFailures { failed: Units(12), max: 10 },
             HoldReason::FirstFailed(Units(20)),
             HoldReason::MostFailed { failed: Units(u128::MAX), decided: Units(u128::MAX) },
+            HoldReason::Decomposer("`cases` is wrong: line 12".into()),
         ];
         for reason in reasons {
             assert_eq!(HoldReason::from(reason.to_string()), reason);

@@ -47,6 +47,12 @@ impl JobSpec {
         chunks.iter().map(|chunk| chunk.hash).chain(parts)
     }
 
+    /// A program of its user's runs on the scheduler's host: it names the units, or merges the results.
+    pub fn runs_on_scheduler(&self) -> bool {
+        let merges = matches!(&self.work, Work::Command(CommandWork { merge: Some(Merge::Program(_)), .. }));
+        merges || self.space.grows()
+    }
+
     /// Reads the bytes back. The error is a sentence for a person.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, String> {
         serde_json::from_slice(bytes).map_err(|e| format!("the job specification cannot be read: {e}"))
@@ -70,8 +76,33 @@ pub enum Space {
     List { chunks: Vec<Chunk> },
     /// The cross product of named lists, in the user's order; the last one turns fastest.
     Grid { axes: Vec<Axis> },
+    /// Units that a program on the scheduler's host names while the job runs: how many there are is known at its end.
+    Program(Box<OwnSpace>),
     /// Units of another space, which is none of these, by their numbers there, in order: what is left of a job.
     Subset { of: Box<Space>, units: Vec<Interval> },
+}
+
+impl Space {
+    /// Its units are named while the job runs.
+    pub fn grows(&self) -> bool {
+        matches!(self, Space::Program(_))
+    }
+}
+
+/// A user's own decomposer: a program that names the units of a job, batch by batch.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OwnSpace {
+    /// The program, then its arguments; never a shell.
+    pub program: Vec<String>,
+    /// The names of a unit's values, used in `{name}`; none where a unit is one value.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<String>,
+    /// The directory that it starts in, where the scheduler's host has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// It is ended if a batch takes longer, in milliseconds.
+    pub timeout_ms: u64,
 }
 
 /// Units `lo` to `hi`, exclusive.

@@ -31,8 +31,14 @@ words! {
         Refused => "refused",
         /// Everything is given out: others compute the rest.
         NothingLeft => "nothing_left",
+        /// Every job that it could work for waits for other jobs to end.
+        After => "after",
+        /// Every job that it could work for has as many nodes as it may have.
+        MaxNodes => "max_nodes",
         /// It leaves by itself before a task of what waits would be over.
         NoTime => "no_time",
+        /// A run of what waits does not fit into what it has.
+        TooSmall => "too_small",
         /// It gets no new tasks in the state that it is in.
         State => "state",
         /// It could have one, and will in a moment: a lease or a datagram is on its way.

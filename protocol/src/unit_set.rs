@@ -38,6 +38,11 @@ impl UnitSet {
         }
     }
 
+    /// Whether any unit of [lo, hi) is in it.
+    pub fn overlaps(&self, lo: u128, hi: u128) -> bool {
+        lo < hi && self.runs.range(..hi).next_back().is_some_and(|(_, &end)| end > lo)
+    }
+
     /// Whether `unit` is among them.
     pub fn contains(&self, unit: u128) -> bool {
         self.runs.range(..=unit).next_back().is_some_and(|(_, &hi)| unit < hi)

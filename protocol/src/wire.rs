@@ -15,12 +15,14 @@
 //! | 9 | ages | worker | with the results that it tells of |
 //! | 10 | able | worker | every heartbeat, once it was said |
 //! | 11 | time left | worker | every heartbeat of a worker that has a deadline |
+//! | 12 | has | worker | welcomes come: it goes with each hello |
 //! | 33 | welcome | scheduler | hellos stop coming |
 //! | 34 | offers | scheduler | a task ack |
 //! | 35 | result ack | scheduler | results stop coming |
 //! | 36 | heartbeat answer | scheduler | every heartbeat |
 //! | 37 | revoke | scheduler | heartbeats stop listing the job |
 //! | 38 | pace | scheduler | hellos stop coming: it goes with each welcome |
+//! | 39 | needs | scheduler | the offers behind it |
 //!
 //! Kinds 64 to 66 are no messages but what carries them: see [`crate::path`].
 //!
@@ -42,6 +44,7 @@ use crate::field::Field;
 use crate::ids::{Attempt, Boot, ContentHash, Epoch, FarmId, JobId};
 use crate::interval::Interval;
 use crate::limits::{PLAIN_BYTES_MAX, RESULT_BODY_BYTES_MAX, RUNNING_MAX};
+use crate::resources::{Resource, Resources};
 use crate::seal::EpochProof;
 use crate::word::words;
 
@@ -59,6 +62,8 @@ const _: () = assert!(
 pub const OFFER_HEAD_BYTES: usize = 8 + 32 + 8;
 /// Bytes of an offer entry: first unit and number of units.
 pub const OFFER_ENTRY_BYTES: usize = 16 + 8;
+/// Most bytes of a needs message: its job, and a number and an amount for each resource.
+const NEEDS_BYTES_MAX: usize = 8 + Resource::ALL.len() * (1 + 8);
 /// Bytes of a held interval in a heartbeat.
 pub const HELD_BYTES: usize = 8 + 16 + 8;
 
@@ -115,6 +120,16 @@ pub struct Pace {
     pub reconnect_ms: u32,
     /// The farm's period, in milliseconds: a worker that tells people of itself does so once in it.
     pub period_ms: u32,
+}
+
+/// What a run of a job takes of its worker. It stands directly before the offers of that job; offers without it take one
+/// slot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Needs {
+    /// The job.
+    pub job: JobId,
+    /// What each run takes, a slot at least.
+    pub run: Resources,
 }
 
 /// One task, offered.
@@ -270,11 +285,19 @@ fields! { Field:
     Heartbeat { number, part, parts, queued_tasks, draining, running, held }
     HeartbeatAnswer { number, credit, epoch }
     Revoke { job, cancel, before }
+    Needs { job, run }
 }
 
 items! { Field:
     Outcome: |outcome, out| out.push(*outcome as u8), |rest| Self::from_number(rest.u8()?).ok_or(Malformed);
     Cancel: |cancel, out| out.push(*cancel as u8), |rest| Self::from_number(rest.u8()?).ok_or(Malformed);
+    // The last in their message: the number of each, and how much.
+    Resources: |all, out| all.amounts().for_each(|(of, amount)| (of as u8, amount).put(out)), |rest| {
+        let rows: Vec<(u8, u64)> = Field::read_all(rest)?;
+        rows.into_iter().try_fold(Resources::NONE, |all, (number, amount)| {
+            Resource::from_number(number).map(|of| all.with(of, amount)).ok_or(Malformed)
+        })
+    };
     // The last in its message.
     Vec<Held>: |held, out| held.iter().for_each(|held| held.put(out)), |rest| Held::read_all(rest);
 }

@@ -15,6 +15,7 @@ use starfarm_protocol::bulk::{self, Chunk};
 use starfarm_protocol::ids::{Attempt, Boot, ContentHash, Epoch, FarmId, JobId, PublicKey, to_hex};
 use starfarm_protocol::join::JoinFile;
 use starfarm_protocol::path::{self, Cutter, Heard};
+use starfarm_protocol::resources::Resources;
 use starfarm_protocol::seal::{
     EpochProofs, Hints, KeyStore, Mode, Reply, Request, Responder, Role, Secret, SessionTable, StaticKey,
     stream,
@@ -100,6 +101,7 @@ fn a_session_begins() {
     });
     golden("welcome", &welcome);
     golden("pace", &packed(|p| p.pace(&Pace::DEFAULT)));
+    golden("has", &packed(|p| p.has(&Resources::new(0, 64 << 30))));
 }
 
 #[test]
@@ -113,6 +115,8 @@ fn tasks_come_and_go() {
             p.offer(&offer(101, 1_000, 500));
         }),
     );
+    let run = Resources::new(4, 2 << 30);
+    golden("needs", &packed(|p| p.offer_of(&offer(100, 0, 1_000), run)));
     golden("result-ack", &packed(|p| p.result_ack(46, &[(1, 3)])));
     let revoke = Revoke { job: JobId(7), cancel: Cancel::Graceful, before: Attempt(102) };
     golden("revoke", &packed(|p| p.revoke(&revoke)));
@@ -252,6 +256,9 @@ fn contents_and_admin_requests_travel() {
     golden("bulk-get", &bulk::Request::Get { hash, offset: 0 }.to_bytes());
     golden("bulk-put", &bulk::Request::Put { hash, total: 3 }.to_bytes());
     golden("bulk-chunk", &bulk::Request::Chunk(Chunk { offset: 0, bytes: b"hi\n" }).to_bytes());
+    golden("bulk-locate", &bulk::Request::Locate { job: JobId(7), unit: 1_500 }.to_bytes());
+    let located = bulk::Located { hash, first: 1_000, units: 600 };
+    golden("bulk-located", &bulk::Reply::Located(located).to_bytes());
     golden("bulk-found", &bulk::Reply::Found { total: 3 }.to_bytes());
     golden("admin-status", &admin::frames::frame(&admin::Request::Status).unwrap());
 }

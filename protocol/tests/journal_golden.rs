@@ -13,11 +13,12 @@ use starfarm_protocol::ids::{Attempt, Boot, ContentHash, Epoch, FarmId, JobId, N
 use starfarm_protocol::job::{FailedUnit, JobFacts, JobState, MaxFailures, Sizing, WorkFacts};
 use starfarm_protocol::journal::Record;
 use starfarm_protocol::journal::frame::{Frame, MARK, Place, SEAL};
-use starfarm_protocol::journal::record::{Ended, JobTotals, NodeMark};
+use starfarm_protocol::journal::record::{Ended, GrownChunk, JobTotals, NodeMark};
 use starfarm_protocol::journal::segment::{Head, Part};
 use starfarm_protocol::journal::synced;
 use starfarm_protocol::reason::Distrust;
 use starfarm_protocol::spec::Stop;
+use starfarm_protocol::terms::Terms;
 use starfarm_protocol::trust::{Share, Untrue};
 use starfarm_protocol::wire::{CommandUnit, FailReason, Outputs, Stream};
 
@@ -52,6 +53,15 @@ fn outcome(failed: Option<FailReason>) -> CommandUnit {
     let outputs =
         Outputs { files: None, stdout: Stream::Inline(b"hi\n".to_vec()), stderr: Stream::Inline(vec![]) };
     CommandUnit { units: 1, failed, code: failed.map_or(0, |_| 2), duration_us: 1_500, outputs }
+}
+
+fn terms() -> Terms {
+    Terms {
+        after: vec![JobId(1), JobId(300)],
+        after_any: vec![JobId(8)],
+        labels: [("project".to_owned(), "x".to_owned())].into(),
+        max_nodes: Some(4),
+    }
 }
 
 fn records() -> Vec<Record> {
@@ -114,6 +124,13 @@ fn records() -> Vec<Record> {
             again: vec![(20, 30)],
         },
         Record::TargetsHit { job, from: 0, bits: vec![0x81, 0x02].into() },
+        Record::Linked { job: JobId(9), terms: terms() },
+        Record::Grown {
+            job,
+            chunks: vec![GrownChunk { hash: ContentHash([0xaa; 32]), units: 1_000, cost: 1_500_000 }],
+            state: "[7]".into(),
+            end: false,
+        },
     ]
 }
 

@@ -3,6 +3,7 @@
 use starfarm_protocol::admin::{Error, ErrorCode, Response, StreamInfo, Subject};
 use starfarm_protocol::foreign;
 use starfarm_protocol::ids::{JobId, to_hex};
+use starfarm_protocol::job::JobState;
 use starfarm_protocol::wire::Stream;
 use starfarm_scheduler_core::limits::JOBS_MAX;
 use starfarm_scheduler_core::{CommandError, Conflict};
@@ -57,7 +58,29 @@ pub(crate) fn command_error(e: CommandError, subject: &Subject) -> Response {
 
 /// Why a command on what is called `name` does not fit.
 pub(crate) fn conflict(why: Conflict, name: &str) -> Response {
+    if let Conflict::NoSuchJob(id) = why {
+        let message = format!("there is no job {} to start after: `starfarm jobs` lists them", id.0);
+        return error(ErrorCode::NotFound, message);
+    }
     let message = match why {
+        Conflict::NoSuchJob(_) => unreachable!("it is answered above"),
+        Conflict::Waits(id) => format!("{name} waits for job {}: leave --now out, or cancel that one", id.0),
+        Conflict::AfterFailed(id, state) => {
+            let id = id.0;
+            let how = match state {
+                JobState::Finished => "cannot be merged".to_owned(),
+                state => format!("is {}", state.word()),
+            };
+            format!(
+                "job {id} {how}, and {name} was to start after it has ended well: see `starfarm job show {id}`"
+            )
+        }
+        Conflict::Awaited(id) => {
+            format!(
+                "the results of {name} are still to be merged, and job {} waits for that: cancel that one first",
+                id.0
+            )
+        }
         Conflict::NoUnit => "a job has at least one unit".to_owned(),
         Conflict::TooManyJobs => {
             format!("the farm knows {JOBS_MAX} jobs: delete ended ones with `starfarm job delete ID`")

@@ -5,9 +5,11 @@
 
 mod answers;
 mod args;
+mod decomposer;
 mod descriptors;
 mod error;
 mod evidence;
+mod host_program;
 mod merge;
 mod pages;
 mod plant;
@@ -20,6 +22,7 @@ mod store;
 mod threads;
 
 pub use args::Options;
+pub use decomposer::preview;
 pub use error::SchedulerError;
 pub use rest::AtRest;
 pub use restart::Decisions;

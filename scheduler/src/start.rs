@@ -20,6 +20,7 @@ use crate::args::Options;
 use crate::descriptors;
 use crate::error::SchedulerError;
 use crate::evidence::OnDisk;
+use crate::host_program::end_left;
 use crate::merge::Merges;
 use crate::restart::restart;
 use crate::settings;
@@ -36,7 +37,7 @@ use crate::threads::journal::{JournalThread, ToJournal};
 use crate::threads::log::{LogThread, RETRY_PERIOD, ToLog};
 use crate::threads::result::ResultThread;
 use crate::threads::{
-    CHANNEL_BATCHES, House, Input, Shared, checkpoint as checkpoint_thread, command, dispatcher,
+    CHANNEL_BATCHES, House, Input, Shared, checkpoint as checkpoint_thread, command, decomposers, dispatcher,
     merge as merge_thread, sender, spawn, status,
 };
 
@@ -175,7 +176,7 @@ pub fn start(options: Options) -> Result<Handle, SchedulerError> {
     state
         .notes
         .extend(lacking.map_err(|e| SchedulerError::State(format!("the outputs cannot be read: {e}")))?);
-    let merges = merges_of(&state, &restarted.farm, &blobs).map_err(cannot_use)?;
+    let merges = merges_of(&state, &mut restarted.farm, &blobs).map_err(cannot_use)?;
     let low_water = LowWater::new(state.path(), options.low_water_mib);
     shared.no_room.store(!options.no_journal && low_water.lack().is_some(), Ordering::Relaxed);
     let house = Arc::new(House {
@@ -192,12 +193,13 @@ pub fn start(options: Options) -> Result<Handle, SchedulerError> {
         merges,
         options,
     });
+    end_left(&house.state.file("decomposers"));
     let kept = (restarted.journal, restarted.checkpoint);
     wire(house, restarted.farm, kept, socket, address, listeners, addresses)
 }
 
 /// What is to be merged of the farm's jobs. What a scheduler that was killed had begun is begun anew.
-fn merges_of(state: &StateDir, farm: &Farm, blobs: &Mutex<Blobs>) -> io::Result<Merges> {
+fn merges_of(state: &StateDir, farm: &mut Farm, blobs: &Mutex<Blobs>) -> io::Result<Merges> {
     let merges = Merges::new(state.file("merged"));
     merges.end_left();
     let mut blobs = blobs.lock().expect("nobody else has it yet");
@@ -205,6 +207,7 @@ fn merges_of(state: &StateDir, farm: &Farm, blobs: &Mutex<Blobs>) -> io::Result<
         let spec = blobs.read(&spec, 0, usize::MAX)?;
         spec.into_iter().for_each(|spec| merges.learn(job, &spec));
     }
+    merges.tell(farm);
     Ok(merges)
 }
 
@@ -337,6 +340,8 @@ fn wire(
     threads.extend(spawn_keepers(&house, kept, records, to_dispatcher.clone()));
     let (merging, asked, rung) = (Arc::clone(&house), to_dispatcher.clone(), Arc::clone(&desk.bells));
     threads.push(spawn("merge", move || merge_thread::run(&merging, &asked, &rung)));
+    let (growing, asked) = (Arc::clone(&house), to_dispatcher.clone());
+    threads.push(spawn("decomposers", move || decomposers::run(&growing, &asked)));
     let (dispatcher, shared, quiet) = (to_dispatcher.clone(), Arc::clone(&house.shared), house.options.quiet);
     threads.push(spawn("status", move || status::run(&events, &dispatcher, &shared, (period, quiet))));
     threads.extend(logged.map(|log| spawn("log", move || log.run())));

@@ -3,6 +3,7 @@
 
 pub(crate) mod checkpoint;
 pub(crate) mod command;
+pub(crate) mod decomposers;
 pub(crate) mod dispatcher;
 pub(crate) mod journal;
 pub(crate) mod log;
@@ -13,13 +14,16 @@ pub(crate) mod status;
 pub(crate) mod tasks;
 
 use std::collections::HashMap;
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
+use crossbeam_channel::Sender;
 use starfarm_events::Event;
 use starfarm_protocol::admin::{KeyKind, NodeInfo, Response};
+use starfarm_protocol::ids::ContentHash;
 use starfarm_protocol::seal::{KeyStore, Peer};
 use starfarm_scheduler_core::{Deeds, Farm, NodeId, Traced};
 use tokio::sync::oneshot;
@@ -103,6 +107,36 @@ pub(crate) struct House {
     pub(crate) options: Options,
 }
 
+impl House {
+    /// Puts a content on the disk that a job names.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub(crate) fn keep(&self, bytes: &[u8]) -> io::Result<ContentHash> {
+        let kept = self.blobs.lock().expect("a panic under the lock ends the process").put(bytes)?;
+        // A node may have put the same.
+        self.unnamed.lock().expect("a panic under the lock ends the process").forget(&kept);
+        Ok(kept)
+    }
+}
+
+/// Asks the dispatcher, and waits until all that was changed is durable; none where the scheduler stops.
+pub(crate) fn ask<T: Send + 'static>(
+    dispatcher: &Sender<Input>,
+    act: impl FnOnce(&mut Farm, u64, &mut Deeds) -> T + Send + 'static,
+) -> Option<T> {
+    let (send, found) = std::sync::mpsc::channel();
+    let (reply, answer) = oneshot::channel();
+    let act = Box::new(move |farm: &mut Farm, now_us: u64, deeds: &mut Deeds| {
+        // It is taken once the answer has come.
+        let _ = send.send(act(farm, now_us, deeds));
+        Response::Done
+    });
+    dispatcher.send(Input::Ask(Question { act, reply })).ok()?;
+    answer.blocking_recv().ok()?;
+    found.try_recv().ok()
+}
+
 /// What all threads share: the clock, the word to stop, and counters that people ask for.
 pub(crate) struct Shared {
     started: Instant,
@@ -114,6 +148,10 @@ pub(crate) struct Shared {
     durable: AtomicU64,
     /// The disk is below its low-water mark.
     pub(crate) no_room: AtomicBool,
+    /// Jobs may want units of the programs that name them.
+    pub(crate) units_wanted: AtomicBool,
+    /// A job waits for the place of another one's program.
+    pub(crate) decomposers_wait: AtomicBool,
     /// Datagrams that did not open.
     pub(crate) refused: AtomicU64,
     /// Datagrams that the receive buffer had no room for.
@@ -143,6 +181,8 @@ impl Shared {
             stop: AtomicBool::new(false),
             durable: AtomicU64::new(0),
             no_room: AtomicBool::new(false),
+            units_wanted: AtomicBool::new(true),
+            decomposers_wait: AtomicBool::new(false),
             refused: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
             unheard: AtomicU64::new(0),
@@ -156,6 +196,11 @@ impl Shared {
     /// The farm's clock: microseconds since 1970 by the wall clock at the start, and monotonic from there.
     pub(crate) fn now_us(&self) -> u64 {
         self.started_us + self.started.elapsed().as_micros() as u64
+    }
+
+    /// There is a job whose units a program names.
+    pub(crate) fn want_units(&self) {
+        self.units_wanted.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn durable(&self) -> u64 {

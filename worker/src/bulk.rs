@@ -7,8 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
-use starfarm_protocol::bulk::{BULK, Client, Deed, Health, Incoming, PATIENCE_US, Source, Work};
-use starfarm_protocol::ids::ContentHash;
+use starfarm_protocol::bulk::{
+    BULK, Client, Deed, Health, Incoming, Located, PATIENCE_US, Reply, Source, Work,
+};
+use starfarm_protocol::ids::{ContentHash, JobId};
 use starfarm_protocol::seal::{Line, NoLine};
 
 use crate::exec::CancelFlag;
@@ -101,6 +103,15 @@ impl Bulk {
         cancel: &CancelFlag,
     ) -> Result<(), FetchError> {
         self.order(Work::Put { hash, content }, cancel).map(drop)
+    }
+
+    /// Asks which content has the value of a unit, and waits for it, while the task is wanted.
+    pub(crate) fn locate(&self, job: JobId, unit: u128, cancel: &CancelFlag) -> Result<Located, FetchError> {
+        let reply = self.order(Work::Locate { job, unit }, cancel)?;
+        match Reply::read(&reply) {
+            Ok(Reply::Located(located)) => Ok(located),
+            _ => unreachable!("the client settles such an order with such a reply"),
+        }
     }
 
     fn order(&self, work: Work, cancel: &CancelFlag) -> Result<Vec<u8>, FetchError> {

@@ -4,8 +4,8 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use starfarm_decomposers::Chunks;
-use starfarm_protocol::bulk::Source;
-use starfarm_protocol::ids::ContentHash;
+use starfarm_protocol::bulk::{Located, Source};
+use starfarm_protocol::ids::{ContentHash, JobId};
 
 use crate::bulk::{Bulk, FetchError};
 use crate::exec::CancelFlag;
@@ -36,6 +36,11 @@ impl Contents {
     /// The content with this hash, which is not kept here.
     pub(crate) fn fetch(&self, hash: ContentHash, cancel: &CancelFlag) -> Result<Vec<u8>, FetchError> {
         self.bulk.get(hash, cancel)
+    }
+
+    /// The content that has the value of a unit which a program named.
+    pub(crate) fn locate(&self, job: JobId, unit: u128, cancel: &CancelFlag) -> Result<Located, FetchError> {
+        self.bulk.locate(job, unit, cancel)
     }
 
     pub(crate) fn put(&self, content: Vec<u8>, cancel: &CancelFlag) -> Result<ContentHash, FetchError> {

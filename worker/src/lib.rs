@@ -39,7 +39,7 @@ mod values;
 mod verbose;
 
 pub use error::WorkerError;
-pub use options::Options;
+pub use options::{Options, has};
 pub use values::Until;
 
 /// Runs a worker until it has drained, is refused or is stopped. Messages go to stderr. It takes over

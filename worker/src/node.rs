@@ -98,9 +98,11 @@ impl Node {
         let (board, died_running) = Board::open(&state.farm_path("running"), farm, slots)?;
         let (board, (to_inbox, inbox)) = (Arc::new(board), bounded(INBOX));
         let sockets = Sockets::new(to_inbox.clone(), plain);
+        let facts = facts::read(Path::new("/"), cores());
         let config = Config {
             boot,
             slots,
+            memory_bytes: options.memory_bytes(facts.memory_bytes),
             queue_tasks_max: NODE_TASKS_MAX,
             receive_datagrams_max: sockets.receive_datagrams_max().map_err(|e| no("UDP socket", &e))?,
             heartbeat_us: Settings::DEFAULT.heartbeat_us,
@@ -108,7 +110,7 @@ impl Node {
             died_running,
             farm,
             known,
-            facts: Some(facts::read(Path::new("/"), cores())),
+            facts: Some(facts),
             limits,
         };
         let mut core = Worker::new(config, 0);

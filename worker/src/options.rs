@@ -1,14 +1,16 @@
 //! What a person can say to a worker, and the defaults.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use clap::Args;
 use starfarm_protocol::limits::{NAME_BYTES_MAX, SLOTS_MAX};
+use starfarm_protocol::resources::{Resources, size};
 use starfarm_protocol::seal::is_valid_name;
 use starfarm_worker_core::Limits;
 
 use crate::WorkerError;
+use crate::facts;
 use crate::values::{self, Until};
 
 /// Flags of `starfarm worker` and `starfarm-worker`.
@@ -20,6 +22,9 @@ pub struct Options {
     /// Tasks that run at once [default: the number of cores]
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u16).range(1..=i64::from(SLOTS_MAX)))]
     pub slots: Option<u16>,
+    /// Memory that running units may claim together, such as 60G [default: nine tenths of what this process may use]
+    #[arg(long, value_name = "BYTES", value_parser = size)]
+    pub memory: Option<u64>,
     /// Name of this node in the farm [default: the host's name]
     #[arg(long)]
     pub name: Option<String>,
@@ -35,7 +40,7 @@ pub struct Options {
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     pub idle_exit: Option<Duration>,
     /// Inputs of jobs that are kept in the state directory, such as 20G [default: half of what is free at the start]
-    #[arg(long, value_name = "BYTES", value_parser = values::bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = size)]
     pub store: Option<u64>,
     /// Keep the scratch directories of the last N units that failed, 10 if N is left out, in `failed` in the state
     /// directory
@@ -60,7 +65,12 @@ pub struct Options {
 
 impl Options {
     pub(crate) fn slots(&self) -> u16 {
-        self.slots.unwrap_or_else(|| u16::try_from(cores()).unwrap_or(SLOTS_MAX).min(SLOTS_MAX))
+        self.slots.unwrap_or_else(usual_slots)
+    }
+
+    /// Bytes of memory that units may claim, of `all` that this process may use.
+    pub(crate) fn memory_bytes(&self, all: u64) -> u64 {
+        self.memory.unwrap_or(usual_memory_bytes(all))
     }
 
     /// When the worker leaves by itself, in microseconds from now on.
@@ -98,6 +108,21 @@ impl Options {
         })?;
         Ok(base.join("starfarm").join(format!("worker-{name}")))
     }
+}
+
+/// What units may take together of a worker on this machine that is told nothing, but perhaps its slots.
+pub fn has(slots: Option<u16>) -> Resources {
+    let facts = facts::read(Path::new("/"), cores());
+    Resources::new(slots.unwrap_or_else(usual_slots), usual_memory_bytes(facts.memory_bytes))
+}
+
+fn usual_slots() -> u16 {
+    u16::try_from(cores()).unwrap_or(SLOTS_MAX).min(SLOTS_MAX)
+}
+
+/// Of all that the process may use, for units: the worker and the system need some.
+fn usual_memory_bytes(all: u64) -> u64 {
+    all / 10 * 9
 }
 
 pub(crate) fn cores() -> usize {

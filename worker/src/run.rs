@@ -13,7 +13,7 @@ mod together;
 use std::sync::{Arc, Mutex, TryLockError};
 use std::time::Duration;
 
-use starfarm_protocol::ids::ContentHash;
+use starfarm_protocol::ids::{ContentHash, JobId};
 use starfarm_protocol::spec::{JobSpec, Work};
 use starfarm_worker_core::Task;
 
@@ -48,8 +48,8 @@ type Prepared = Result<Arc<dyn Executor>, String>;
 
 #[derive(Default)]
 pub(crate) struct Programs {
-    /// The newest is last.
-    prepared: Mutex<Vec<(ContentHash, Prepared)>>,
+    /// The newest is last. Two jobs of one specification may have units of their own.
+    prepared: Mutex<Vec<((JobId, ContentHash), Prepared)>>,
     /// Held while a specification is prepared: ten million targets should be sorted once, not once a slot.
     preparing: Mutex<()>,
 }
@@ -58,7 +58,7 @@ impl Programs {
     /// Runs a task to its end, or until `cancel` is raised. What became of it is in the report; the rest
     /// of a task that was not finished is simply not reported.
     pub(crate) fn run(&self, task: &Task, cancel: &CancelFlag, context: &Context, report: &mut Report) {
-        match self.get(task.spec, cancel, &context.contents) {
+        match self.get((task.job, task.spec), cancel, &context.contents) {
             Ok(program) if task.hi() > program.units() => {
                 report.refuse(task, task.lo, "the task lies beyond the end of its job's space");
             }
@@ -70,12 +70,12 @@ impl Programs {
 
     fn get(
         &self,
-        spec: ContentHash,
+        key: (JobId, ContentHash),
         cancel: &CancelFlag,
         contents: &Arc<Contents>,
     ) -> Result<Arc<dyn Executor>, FetchError> {
         loop {
-            if let Some(prepared) = self.look_up(&spec) {
+            if let Some(prepared) = self.look_up(&key) {
                 return prepared.map_err(FetchError::Refused);
             }
             let _preparing = match self.preparing.try_lock() {
@@ -88,23 +88,23 @@ impl Programs {
                 }
             };
             // Another slot may have been faster.
-            if self.look_up(&spec).is_none() {
-                let bytes = contents.get(spec, cancel)?;
-                self.keep(spec, prepare(&bytes, contents));
+            if self.look_up(&key).is_none() {
+                let bytes = contents.get(key.1, cancel)?;
+                self.keep(key, prepare(&bytes, contents));
             }
         }
     }
 
-    fn look_up(&self, spec: &ContentHash) -> Option<Prepared> {
+    fn look_up(&self, key: &(JobId, ContentHash)) -> Option<Prepared> {
         let prepared = self.prepared.lock().expect("a panic ends the process");
-        prepared.iter().rev().find(|(hash, _)| hash == spec).map(|(_, program)| program.clone())
+        prepared.iter().rev().find(|(of, _)| of == key).map(|(_, program)| program.clone())
     }
 
-    fn keep(&self, spec: ContentHash, program: Prepared) {
+    fn keep(&self, key: (JobId, ContentHash), program: Prepared) {
         let mut prepared = self.prepared.lock().expect("a panic ends the process");
         if prepared.len() == PREPARED_MAX {
             drop(prepared.remove(0));
         }
-        prepared.push((spec, program));
+        prepared.push((key, program));
     }
 }

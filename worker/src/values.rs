@@ -1,4 +1,4 @@
-//! Times and sizes as people write them in options, with errors that say how.
+//! Times as people write them in options, with errors that say how.
 
 use std::time::{Duration, SystemTime};
 
@@ -48,25 +48,6 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let seconds = seconds_of(text).filter(|&seconds| seconds > 0.0);
     let wrong = || "write how long, more than 0, as 90s, 10m, 2h30m, 600 (seconds) or 1:30:00".to_owned();
     seconds.map(Duration::from_secs_f64).ok_or_else(wrong)
-}
-
-/// `500M`, `20G`, `1.5TiB`, `1000000`, `20GB`.
-pub(crate) fn bytes(text: &str) -> Result<u64, String> {
-    const UNITS: [&str; 5] = ["", "k", "m", "g", "t"];
-    let lower = text.to_ascii_lowercase();
-    let at = lower.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(lower.len());
-    let (number, unit) = lower.split_at(at);
-    let (unit, base) = match unit.strip_suffix("ib").map(|unit| (unit, 1_024.0)) {
-        Some(of_1024) => of_1024,
-        None if unit == "b" => ("", 1.0),
-        None => unit.strip_suffix('b').map_or((unit, 1_024.0), |unit| (unit, 1_000.0)),
-    };
-    let power = UNITS.iter().position(|known| *known == unit);
-    let number = number_of(number);
-    let bytes = power.zip(number).map(|(power, number)| number * f64::powi(base, power as i32));
-    bytes.filter(|bytes| *bytes < 9e18).map(|bytes| bytes as u64).ok_or_else(|| {
-        "write a size as 20G, 500M or 1.5T (powers of 1024), 20GB (powers of 1000) or in bytes".to_owned()
-    })
 }
 
 fn seconds_of(text: &str) -> Option<f64> {
@@ -147,22 +128,6 @@ mod tests {
     }
 
     #[test]
-    fn sizes_in_each_way() {
-        for (text, size) in [
-            ("0", 0),
-            ("1000", 1_000),
-            ("10b", 10),
-            ("4k", 4_096),
-            ("500M", 500 << 20),
-            ("20G", 20 << 30),
-            ("1.5TiB", 3 << 39),
-            ("20GB", 20_000_000_000),
-        ] {
-            assert_eq!(bytes(text), Ok(size), "{text}");
-        }
-    }
-
-    #[test]
     fn anything_else_is_told_how() {
         for text in [
             "",
@@ -188,8 +153,5 @@ mod tests {
             assert!(until(text).is_err(), "{text}");
         }
         assert!(duration("0").is_err() && duration("0:00").is_err());
-        for text in ["", "G", "-1G", "1e9", "20X", "20 G", "1.2.3G", "99999999T", "nan", "ib"] {
-            assert!(bytes(text).is_err_and(|why| why.contains("20G")), "{text}");
-        }
     }
 }

@@ -7,9 +7,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use fake::Fake;
-use starfarm_protocol::ids::ContentHash;
+use starfarm_protocol::bulk::Located;
+use starfarm_protocol::ids::{ContentHash, JobId};
 use starfarm_protocol::spec::{
-    Algorithm, Chunk, CommandWork, HexBytes, Interval, JobSpec, OutputLimit, SearchWork, Space, Stop, Work,
+    Algorithm, Chunk, CommandWork, HexBytes, Interval, JobSpec, OutputLimit, OwnSpace, SearchWork, Space,
+    Stop, Work,
 };
 use starfarm_protocol::units::Units;
 use starfarm_protocol::wire::{Cancel, CommandUnit, FailReason, HitEntry, Outcome, Stream};
@@ -200,6 +202,37 @@ fn lines_of_a_list_are_fetched_in_the_pieces_that_are_needed() {
     let said: Vec<_> = units(&fake, 1).iter().map(|unit| text(&unit.outputs.stdout)).collect();
     assert_eq!((said[0].as_str(), said[11].as_str()), ("line 0.0\n", "line 1.1\n"));
     assert_eq!(fake.lock().gets, 3, "the specification and two of three pieces");
+}
+
+/// Two jobs of one specification, whose program has named other units for each.
+#[test]
+fn units_that_a_program_named_are_asked_for_and_fetched() {
+    let fake = Fake::start();
+    let own = OwnSpace {
+        program: vec!["cases".into()],
+        names: vec!["a".into(), "b".into()],
+        cwd: None,
+        timeout_ms: 1,
+    };
+    let spec = fake.spec(&command(Space::Program(Box::new(own)), &["echo", "{index}", "{b}", "{a}"]));
+    for (job, first) in [(1, 0), (1, 2), (2, 0)] {
+        let line = |unit| format!("[\"a{unit}\",\"job {job}\"]\n");
+        let hash = fake.content((first..first + 2).map(line).collect::<String>().into_bytes());
+        fake.lock().located.push((JobId(job), Located { hash, first, units: 2 }));
+    }
+    let _worker = fake.worker("a", &["--slots", "1"]);
+    fake.offer(1, spec, 1, 3);
+    fake.offer(2, spec, 1, 1);
+    fake.offer(2, spec, 2, 1);
+    fake.until("5 units", |shared| shared.results.iter().map(|r| r.units).sum::<u64>() == 5);
+    let said = |job| units(&fake, job).iter().map(|unit| text(&unit.outputs.stdout)).collect::<Vec<_>>();
+    assert_eq!(said(1), ["1 job 1 a1\n", "2 job 1 a2\n", "3 job 1 a3\n"]);
+    let shared = fake.lock();
+    let of = |lo| shared.results.iter().find(|result| (result.job.0, result.lo) == (2, lo)).unwrap();
+    let done = &CommandUnit::read_all(&of(1).body).unwrap()[0];
+    assert_eq!(text(&done.outputs.stdout), "1 job 2 a1\n");
+    assert_eq!(of(2).outcome, Outcome::Refused);
+    assert!(String::from_utf8_lossy(&of(2).body).contains("nobody named unit 2 of job 2"));
 }
 
 #[test]

@@ -37,7 +37,12 @@ const PROGRAMS: &[Program] = &[
     Program { package: "nodejs", name: "node", used_by: "the page of a report, and tests of it," },
     Program { package: "npm", name: "npm", used_by: "the page of a report, and tests of it," },
     Program { package: "povray", name: "povray", used_by: "the test that renders an animation" },
-    Program { package: "imagemagick", name: "convert", used_by: "the test that converts a folder of images" },
+    // By its path: other packages bring a `convert` as well.
+    Program {
+        package: "imagemagick",
+        name: "/usr/bin/convert",
+        used_by: "the tests that convert a folder of images",
+    },
     Program { package: "ncbi-blast+", name: "blastn", used_by: "the test that splits a query" },
     Program { package: "clinfo", name: "clinfo", used_by: "hashcat's library of OpenCL, and its test," },
     Program {

@@ -28,21 +28,22 @@ fn the_names_of_the_contract() {
     names(&Cli::command(), "starfarm", &mut lines);
     expect![[r#"
         starfarm --farm --output --no-progress --color
-        starfarm run JOB.toml PROGRAM --range --lines --grid --name --per --timeout-seconds --hang-seconds --retries --output-limit --max-failures --speculative --target-seconds --units-per-task --cwd --env --stdin --inputs --outputs --files-limit --parallel --keep-order --joblog --resume-failed --halt --results --resume --slots --state --fresh --dir
+        starfarm run JOB.toml PROGRAM --range --lines --grid --name --per --timeout-seconds --hang-seconds --retries --output-limit --max-failures --speculative --target-seconds --units-per-task --cwd --env --stdin --inputs --outputs --files-limit --unit-slots --memory --after --after-any --label --max-nodes --parallel --keep-order --joblog --resume-failed --halt --results --resume --slots --state --fresh --dir
         starfarm scheduler --state --listen --advertise --salvage --take-over --allow-network-file-system --low-water-mib --checkpoint-seconds --log --no-log --log-segment-mib --log-segment-seconds --log-keep-mib --config --speed-step --heartbeat-seconds --suspect-seconds --lost-seconds --idle-seconds --reconnect-seconds --retry-targets --period-seconds
-        starfarm worker --join --slots --name --state --deadline --idle-exit --store --keep-failed --verbose
-        starfarm submit JOB.toml PROGRAM --range --lines --grid --name --per --timeout-seconds --hang-seconds --retries --output-limit --max-failures --speculative --target-seconds --units-per-task --cwd --env --stdin --inputs --outputs --files-limit --parallel --keep-order --joblog --resume-failed --halt --results --front --now --resume --wait --wait-paused --timeout --dir --dry-run
-        starfarm jobs --state
+        starfarm worker --join --slots --memory --name --state --deadline --idle-exit --store --keep-failed --verbose
+        starfarm submit JOB.toml PROGRAM --range --lines --grid --name --per --timeout-seconds --hang-seconds --retries --output-limit --max-failures --speculative --target-seconds --units-per-task --cwd --env --stdin --inputs --outputs --files-limit --unit-slots --memory --after --after-any --label --max-nodes --parallel --keep-order --joblog --resume-failed --halt --results --front --now --resume --wait --wait-paused --timeout --dir --dry-run
+        starfarm jobs --state --label
         starfarm job
         starfarm job show ID
         starfarm job explain ID
-        starfarm job wait ID --timeout --wait-paused
-        starfarm job cancel ID
-        starfarm job pause ID
-        starfarm job resume ID
+        starfarm job wait ID --label --timeout --wait-paused
+        starfarm job logs ID UNIT --stderr --follow
+        starfarm job cancel ID --label
+        starfarm job pause ID --label
+        starfarm job resume ID --label
         starfarm job front ID
         starfarm job switch ID
-        starfarm job delete ID --cancel
+        starfarm job delete ID --label --cancel
         starfarm job merge ID
         starfarm job retry --failed --missing-outputs ID
         starfarm nodes
@@ -56,7 +57,7 @@ fn the_names_of_the_contract() {
         starfarm key list
         starfarm key add --role --out
         starfarm key revoke KEY
-        starfarm results ID --all --arrival --merged --dir
+        starfarm results ID --all --arrival --unit --merged --dir --stdout --stderr
         starfarm status
         starfarm events --follow --tasks --after
         starfarm top --interval --read-only
@@ -159,7 +160,8 @@ fn each_key_of_a_program_has_a_flag() {
         let whole = Cli::command();
         let command = whole.find_subcommand(name).unwrap();
         for key in &keys {
-            let flag = key.replace('_', "-");
+            // `--slots` of `run` is the worker's.
+            let flag = if *key == "slots" { "unit-slots".to_owned() } else { key.replace('_', "-") };
             let is_flag = |argument: &clap::Arg| argument.get_long() == Some(&flag);
             assert!(command.get_arguments().any(is_flag), "{name} --{flag}");
         }

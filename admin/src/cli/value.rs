@@ -1,11 +1,15 @@
 //! Single values on the command line: what each may be, and what is said of one that may not.
 
+use std::num::NonZeroU32;
+
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap_complete::Shell;
 use starfarm_logs::export::Format;
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::job::{JOB_NAME, JobState, Per, Sizing, is_job_name};
 use starfarm_protocol::seal::Role;
+use starfarm_protocol::terms::check_label;
+use starfarm_protocol::unit_set::UnitSet;
 
 pub(super) const SLOTS_MAX: i64 = starfarm_protocol::limits::SLOTS_MAX as i64;
 
@@ -75,7 +79,8 @@ pub(super) fn job_state() -> impl TypedValueParser<Value = JobState> {
         JobState::Paused => "Gives out nothing until it is resumed",
         JobState::Finished => "All units are done",
         JobState::Failed => "Some units have failed for good",
-        JobState::Cancelled => "Ended by command",
+        JobState::Cancelled => "Ended by command, or as a job failed that it was to start after",
+        JobState::Waiting => "Waits for other jobs to end",
     })
 }
 
@@ -106,6 +111,40 @@ pub(super) fn log_format() -> impl TypedValueParser<Value = Format> {
 /// Shells that completions are made for.
 pub(super) fn shell() -> impl TypedValueParser<Value = Shell> {
     PossibleValuesParser::new(["bash", "zsh", "fish"]).try_map(|name| name.parse::<Shell>())
+}
+
+pub(super) fn label(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("write KEY=VALUE")?;
+    check_label(key, value)?;
+    Ok((key.to_owned(), value.to_owned()))
+}
+
+pub(super) fn max_nodes(text: &str) -> Result<u32, String> {
+    let nodes = text.parse::<NonZeroU32>();
+    nodes.map(NonZeroU32::get).map_err(|_| "write a number of nodes, 1 or more".to_owned())
+}
+
+pub(super) fn unit(text: &str) -> Result<u128, String> {
+    text.parse().map_err(|_| "write a unit's number, 0 or more".to_owned())
+}
+
+/// `3,10..20`.
+pub(super) fn units(text: &str) -> Result<UnitSet, String> {
+    let mut units = UnitSet::default();
+    for part in text.split(',') {
+        let (lo, hi) = match part.split_once("..") {
+            Some((lo, hi)) => (unit(lo)?, unit(hi)?),
+            None => {
+                let lo = unit(part)?;
+                (lo, lo.saturating_add(1))
+            }
+        };
+        if lo >= hi {
+            return Err(format!("{part} has no unit: the end of A..B is behind its last unit"));
+        }
+        units.insert(lo, hi);
+    }
+    Ok(units)
 }
 
 pub(super) fn variable(text: &str) -> Result<(String, String), String> {

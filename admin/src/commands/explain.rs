@@ -13,6 +13,7 @@ use crate::failure::Failure;
 use crate::human;
 use crate::output::table::{Cell, Column, Table, facts, left, name, paragraph, right};
 use crate::output::{Document, Style};
+pub(crate) use job::jobs_in_words;
 pub(crate) use said::Said;
 
 pub(crate) fn run(context: &mut Context, subject: Subject) -> Result<(), Failure> {
@@ -74,6 +75,7 @@ fn if_any(units: Option<Units>) -> Cell {
 
 #[cfg(test)]
 mod tests {
+    mod facts;
     mod sentences;
 
     use expect_test::expect;

@@ -1,17 +1,16 @@
 //! `starfarm jobs` and `starfarm job`.
 
-use starfarm_events::counted;
-use starfarm_protocol::admin::{
-    ConflictInfo, DoubtfulInfo, JobCommand, JobInfo, MergeInfo, MergeState, NodeInfo, Subject,
-};
-use starfarm_protocol::ids::JobId;
-use starfarm_protocol::job::JobState;
-use starfarm_protocol::reason::Distrust;
-use starfarm_protocol::units::Units;
+mod figures;
 
+use std::time::{Duration, Instant};
+
+use starfarm_protocol::admin::{JobCommand, JobInfo, NodeInfo, Subject};
+use starfarm_protocol::ids::JobId;
+
+pub(super) use self::figures::{figures, troubles};
 use super::wait::{self, Waiting};
-use super::{Context, explain};
-use crate::cli::Job;
+use super::{Context, explain, results, selection};
+use crate::cli::{Job, Jobs, Selection};
 use crate::failure::{Exit, Failure};
 use crate::human;
 use crate::output::table::{Cell, Column, facts, left, name, right};
@@ -25,7 +24,7 @@ impl Record for JobInfo {
         name("name", |job| Cell::new(&job.name)),
         left("state", |job| Cell::state(job.state.word())),
         right("done", |job| Cell::new(human::share(job.units_done, job.units_total))),
-        right("units", |job| Cell::new(human::units(job.units_total))),
+        right("units", |job| Cell::new(human::total(job))),
         right("failed", |job| Cell::new(human::units(job.units_failed))),
         right("hits", |job| Cell::new(human::count(job.hits as f64))),
         right("units/s", |job| Cell::new(human::count(job.units_per_s))),
@@ -38,10 +37,11 @@ impl Record for JobInfo {
     }
 }
 
-/// All jobs, or those in one of `states`.
-pub(crate) fn list(context: &mut Context, states: &[JobState]) -> Result<(), Failure> {
+/// All jobs, or those in one of some states, and with some labels.
+pub(crate) fn list(context: &mut Context, wanted: &Jobs) -> Result<(), Failure> {
     let mut jobs = context.connect_or_look()?.jobs(Vec::new())?;
-    jobs.retain(|job| states.is_empty() || states.contains(&job.state));
+    jobs.retain(|job| wanted.state.is_empty() || wanted.state.contains(&job.state));
+    jobs.retain(|job| job.terms.has_labels(&wanted.label));
     context.printer.list(&jobs)
 }
 
@@ -49,26 +49,23 @@ pub(crate) fn run(context: &mut Context, command: &Job) -> Result<Exit, Failure>
     match command {
         Job::Show(job) => show(context, job.id)?,
         Job::Explain(job) => explain::run(context, Subject::Job(job.id))?,
-        Job::Wait { job, timeout, wait_paused } => {
-            let mut client = context.connect()?;
-            let waiting = Waiting { paused: *wait_paused, ..Waiting::of_person(context.progress, *timeout) };
-            let job = wait::until_end(&mut client, job.id, waiting, |_, _| Ok(()))?;
-            context.printer.list(std::slice::from_ref(&job))?;
-            return Ok(wait::exit_of(&job));
-        }
-        Job::Cancel(job) => steer(context, job.id, JobCommand::Cancel)?,
-        Job::Pause(job) => steer(context, job.id, JobCommand::Pause)?,
-        Job::Resume(job) => steer(context, job.id, JobCommand::Resume)?,
-        Job::Front(job) => steer(context, job.id, JobCommand::Front)?,
-        Job::Switch(job) => steer(context, job.id, JobCommand::Switch)?,
-        Job::Delete { job, cancel } => {
+        Job::Wait { jobs, timeout, wait_paused } => return wait_for(context, jobs, *timeout, *wait_paused),
+        Job::Logs(logs) => results::logs::run(context, logs)?,
+        Job::Cancel(jobs) => steer(context, jobs, JobCommand::Cancel)?,
+        Job::Pause(jobs) => steer(context, jobs, JobCommand::Pause)?,
+        Job::Resume(jobs) => steer(context, jobs, JobCommand::Resume)?,
+        Job::Front(job) => steer(context, &one(job.id), JobCommand::Front)?,
+        Job::Switch(job) => steer(context, &one(job.id), JobCommand::Switch)?,
+        Job::Delete { jobs, cancel } => {
             if *cancel {
                 let mut client = context.connect()?;
-                if !client.job(job.id)?.state.ended() {
-                    client.job_verb(job.id, JobCommand::Cancel)?;
+                for id in selection::ids(&mut client, jobs, |_| true)? {
+                    if !client.job(id)?.state.ended() {
+                        client.job_verb(id, JobCommand::Cancel)?;
+                    }
                 }
             }
-            steer(context, job.id, JobCommand::Delete)?;
+            steer(context, jobs, JobCommand::Delete)?;
         }
         Job::Merge(job) => {
             let mut client = context.connect()?.telling();
@@ -77,7 +74,7 @@ pub(crate) fn run(context: &mut Context, command: &Job) -> Result<Exit, Failure>
             context.printer.list(&[job])?;
         }
         Job::Retry { missing_outputs: true, job, .. } => rerun(context, job.id)?,
-        Job::Retry { job, .. } => steer(context, job.id, JobCommand::Retry)?,
+        Job::Retry { job, .. } => steer(context, &one(job.id), JobCommand::Retry)?,
     }
     Ok(Exit::Ok)
 }
@@ -108,17 +105,48 @@ fn show(context: &mut Context, id: JobId) -> Result<(), Failure> {
     }
 }
 
-/// Does it, and prints the job as it is then; a script that wants silence gets it.
-fn steer(context: &mut Context, id: JobId, verb: JobCommand) -> Result<(), Failure> {
+fn one(id: JobId) -> Selection {
+    Selection { ids: vec![id], label: Vec::new() }
+}
+
+/// Waits for the jobs one after another; the exit code is that of the first that did not end well.
+fn wait_for(
+    context: &mut Context,
+    jobs: &Selection,
+    timeout: Option<f64>,
+    paused: bool,
+) -> Result<Exit, Failure> {
     let mut client = context.connect()?;
-    client.job_verb(id, verb)?;
+    let until = timeout.map(|seconds| Instant::now() + Duration::from_secs_f64(seconds));
+    let (mut ended, mut exit) = (Vec::new(), Exit::Ok);
+    for id in selection::ids(&mut client, jobs, |_| true)? {
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()).as_secs_f64());
+        let waiting = Waiting { paused, ..Waiting::of_person(context.progress, left) };
+        let job = wait::until_end(&mut client, id, waiting, |_, _| Ok(()))?;
+        if exit == Exit::Ok {
+            exit = wait::exit_of(&job);
+        }
+        ended.push(job);
+    }
+    context.printer.list(&ended)?;
+    Ok(exit)
+}
+
+/// Does it, and prints the jobs as they are then; a script that wants silence gets it.
+fn steer(context: &mut Context, jobs: &Selection, verb: JobCommand) -> Result<(), Failure> {
+    let mut client = context.connect()?;
+    let ids = selection::ids(&mut client, jobs, |job| selection::suits(verb, job))?;
+    let (done, result) = selection::each(&ids, |id| client.job_verb(id, verb));
     let is_gone = verb == JobCommand::Delete;
     match context.printer.format {
-        Format::Quiet => Ok(()),
-        Format::Table if is_gone => Ok(()),
-        _ if is_gone => context.printer.list::<JobInfo>(&[]),
-        _ => context.printer.list(&[client.job(id)?]),
+        Format::Quiet => {}
+        Format::Table if is_gone => {}
+        _ if is_gone => context.printer.list::<JobInfo>(&[])?,
+        // Of no number it would be all jobs.
+        _ if done.is_empty() => {}
+        _ => context.printer.list(&client.jobs(done)?)?,
     }
+    result
 }
 
 /// Nodes that get nothing of any job, and why.
@@ -131,127 +159,6 @@ fn quarantined(nodes: &[NodeInfo]) -> String {
     .collect()
 }
 
-/// What befell a job: who refuses it, why it is paused, what failed and where, of what nodes say different things.
-pub(super) fn troubles(job: &JobInfo) -> String {
-    let mut text = String::new();
-    for refusal in &job.refused_by {
-        let (node, why) = (human::printable(&refusal.node), human::printable(&refusal.why));
-        text.push_str(&format!("node {node} cannot run it: {why}\n"));
-    }
-    if !job.note.is_empty() {
-        let advice = if job.state == JobState::Paused { wait::paused_advice(job.id) } else { String::new() };
-        let (state, note) = (job.state, human::printable(&job.note));
-        text.push_str(&format!("{state}: {note}{advice}\n"));
-    }
-    text.extend(wait::cut(job.outputs_cut).map(|words| words + "\n"));
-    for failed in &job.failures {
-        let code = failed.exit_code.or(failed.signal).map_or_else(String::new, |code| format!(" {code}"));
-        let place =
-            failed.node.as_ref().map_or_else(String::new, |node| format!(" on {}", human::printable(node)));
-        text.push_str(&format!("unit {} failed: {}{code}{place}\n", failed.unit, failed.reason));
-    }
-    let untold = job.units_failed.0.saturating_sub(job.failures.len() as u128);
-    if untold > 0 && !job.failures.is_empty() {
-        let id = job.id.0;
-        text.push_str(&format!("{untold} more have failed: `starfarm results {id}` has them all\n"));
-    }
-    for ConflictInfo { lo, hi, node } in &job.conflicts {
-        let node = node_of(node.as_ref());
-        text.push_str(&format!(
-            "conflict: {node}'s result for units [{lo}, {hi}) differs from the one that was counted first\n"
-        ));
-    }
-    for untrue in job.trust.iter().flat_map(|trust| &trust.untrue) {
-        let (node, why) = (node_of(untrue.node.as_ref()), untrue.why.words());
-        let believed = match &untrue.believed {
-            other if other.is_some() || untrue.believed_forgotten => {
-                format!("the result of {}, whose hits are true", node_of(other.as_ref()))
-            }
-            _ if untrue.why == Distrust::Differs => "what was counted before".to_owned(),
-            _ => "the digest".to_owned(),
-        };
-        text.push_str(&format!("untrue: {node}, unit {}: {why}; believed is {believed}\n", untrue.unit));
-    }
-    for DoubtfulInfo { node, units } in job.trust.iter().flat_map(|trust| &trust.doubtful) {
-        let (node, units) = (node_of(node.as_ref()), counted(units.0, "unit"));
-        text.push_str(&format!(
-            "doubtful: {units} done by {node}, which was distrusted after the job had ended: submit the job again\n"
-        ));
-    }
-    text
-}
-
-/// "node n3"; a node that is forgotten has no name.
-fn node_of(name: Option<&String>) -> String {
-    name.map_or_else(|| human::node(None).to_owned(), |name| format!("node {}", human::printable(name)))
-}
-
-/// A job's figures, by name.
-pub(super) fn figures(job: &JobInfo) -> Vec<(&'static str, Cell)> {
-    let share_of =
-        |part| Cell::new(format!("{}  ({})", human::units(part), human::share(part, job.units_total)));
-    let mut figures = vec![
-        ("id", Cell::new(job.id.0.to_string())),
-        ("name", Cell::new(&job.name)),
-        ("state", Cell::state(job.state.word())),
-        ("user", Cell::new(&job.user)),
-        ("specification", Cell::new(job.spec.to_string())),
-        ("units", Cell::new(human::units(job.units_total))),
-        ("  done", share_of(job.units_done)),
-        ("  failed", share_of(job.units_failed)),
-        ("  out, at nodes", share_of(job.units_out)),
-        ("  pending", share_of(job.units_pending)),
-        ("  abandoned", share_of(job.units_abandoned)),
-        ("duplicate", Cell::new(human::units(Units(job.totals.duplicate_units)))),
-        ("hits", Cell::new(human::count(job.hits as f64))),
-        ("units per second", Cell::new(human::count(job.units_per_s))),
-        ("left", Cell::new(human::seconds_if_known(job.eta_seconds))),
-        ("age", Cell::new(human::seconds(job.age_seconds))),
-        ("run time", Cell::new(human::seconds_if_known(job.run_seconds))),
-        ("tasks cut", Cell::new(human::count(job.totals.decomposed as f64))),
-        ("  mean units", Cell::new(human::count(job.task_units_mean))),
-        ("  given out", Cell::new(human::count(job.totals.dispatched as f64))),
-        ("  resent", Cell::new(human::count(job.totals.resent as f64))),
-        ("certificate", Cell::new(certificate(job))),
-    ];
-    if let Some(merge) = &job.merge {
-        figures.push(("merge", Cell::new(merged(merge))));
-    }
-    if let Some(trust) = &job.trust {
-        let (checked, total) = (trust.units_checked, job.units_total);
-        let share = human::share(checked, total);
-        let (asked, found) = (f64::from(trust.check.millionths()) / 1e4, trust.planted_found);
-        figures.push((
-            "computed twice",
-            Cell::new(format!("{}  ({share} of {asked} %)", human::units(checked))),
-        ));
-        figures.push(("planted answers", Cell::new(format!("{found} of {} found", trust.planted))));
-    }
-    figures
-}
-
-/// How the merge of its results stands, in words.
-fn merged(merge: &MergeInfo) -> String {
-    let bytes: u64 = merge.output.iter().chain(&merge.files).map(|file| file.bytes).sum();
-    match merge.state {
-        MergeState::Failed => format!("failed: {}", human::printable(&merge.why)),
-        MergeState::Done => format!("done, {} bytes", human::count(bytes as f64)),
-        state => state.word().to_owned(),
-    }
-}
-
-/// What the job's certificate says, in words.
-fn certificate(job: &JobInfo) -> String {
-    let (done, failed, total) = (job.units_done.0, job.units_failed.0, job.units_total.0);
-    let verdict = match job.state {
-        state if !state.ended() => return "when it has ended".to_owned(),
-        _ if done == total => "complete",
-        _ if done + failed == total => "complete, with failures",
-        _ => "ended early",
-    };
-    format!("{verdict}; `starfarm audit DIR --job {}` proves it from the files", job.id.0)
-}
-
 /// A job with all that is known of it.
 fn whole(job: &JobInfo, style: Style) -> String {
     facts(&figures(job), style) + &troubles(job)
@@ -262,7 +169,10 @@ pub(crate) mod testing {
     //! A job to test with.
 
     use starfarm_protocol::ids::ContentHash;
+    use starfarm_protocol::job::JobState;
     use starfarm_protocol::journal::record::JobTotals;
+    use starfarm_protocol::terms::Terms;
+    use starfarm_protocol::units::Units;
 
     use super::*;
 
@@ -274,6 +184,7 @@ pub(crate) mod testing {
             state: JobState::Running,
             spec: ContentHash([7; 32]),
             units_total: Units(3_089_157_760),
+            grows: false,
             units_done: Units(1_200_000_000),
             units_failed: Units(0),
             units_out: Units(89_157_760),
@@ -297,6 +208,9 @@ pub(crate) mod testing {
             outputs_cut: 0,
             failures: Vec::new(),
             conflicts: Vec::new(),
+            terms: Terms::default(),
+            waits_for: Vec::new(),
+            needs: None,
             merge: None,
             trust: None,
         }
@@ -306,7 +220,9 @@ pub(crate) mod testing {
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
-    use starfarm_protocol::admin::{FailedInfo, Refusal, TrustInfo, UntrueInfo};
+    use starfarm_protocol::admin::{ConflictInfo, DoubtfulInfo, FailedInfo, Refusal, TrustInfo, UntrueInfo};
+    use starfarm_protocol::job::JobState;
+    use starfarm_protocol::reason::Distrust;
     use starfarm_protocol::trust::Share;
     use starfarm_protocol::units::Units;
     use starfarm_protocol::wire::FailReason;

@@ -15,8 +15,6 @@ use crate::human;
 use crate::output::table::{Cell, Column, facts, left, name, right};
 use crate::output::{Format, Record};
 
-/// Bytes.
-const GIB: f64 = (1_u64 << 30) as f64;
 /// Slots whose loads fit into a line.
 const SLOTS_SHOWN: usize = 8;
 
@@ -80,7 +78,17 @@ pub(super) fn load(node: &NodeInfo) -> String {
 /// Memory that it may use; none where that is not known.
 fn memory(node: &NodeInfo) -> Option<String> {
     let bytes = node.memory_bytes.filter(|&bytes| bytes > 0)?;
-    Some(format!("{:.1} GiB", bytes as f64 / GIB))
+    Some(human::memory(bytes))
+}
+
+/// What of it units may claim, and how much of that running ones do.
+fn memory_and_claims(node: &NodeInfo) -> String {
+    let all = memory(node).unwrap_or_else(|| "-".to_owned());
+    let [claimable, claimed] = [node.memory_claimable_bytes, node.memory_claimed_bytes].map(human::memory);
+    match node.memory_claimable_bytes {
+        0 => all,
+        _ => format!("{all}, for units {claimable}: {claimed} claimed"),
+    }
 }
 
 pub(crate) fn run(context: &mut Context, command: &Node) -> Result<(), Failure> {
@@ -169,9 +177,9 @@ pub(super) fn figures(node: &NodeInfo) -> Vec<(&'static str, Cell)> {
         ("system", or_dash(node.system.clone())),
         ("cpu", or_dash(node.cpu.clone())),
         ("cores", or_dash(node.cores.map(|cores| cores.to_string()))),
-        ("memory", or_dash(memory(node))),
+        ("memory", Cell::new(memory_and_claims(node))),
         ("accelerators", Cell::new(accelerators.unwrap_or("-"))),
-        ("slots", Cell::new(node.slots.to_string())),
+        ("slots", Cell::new(format!("{} of {} taken", node.slots_taken, node.slots))),
     ]);
     rows.extend(busyness(node));
     rows.extend([
@@ -226,6 +234,9 @@ pub(crate) mod testing {
             cpu: Some("Some CPU @ 2.00GHz".into()),
             cores: Some(16),
             memory_bytes: Some(1 << 34),
+            memory_claimable_bytes: 15 << 30,
+            memory_claimed_bytes: 4 << 30,
+            slots_taken: 1,
             accelerators: Some("2 x Some GPU".into()),
             ..NodeInfo::default()
         }
@@ -280,9 +291,9 @@ mod tests {
             system             lab-7, Debian GNU/Linux 12, Linux 6.1.0
             cpu                Some CPU @ 2.00GHz
             cores              16
-            memory             16.0 GiB
+            memory             16.0 GiB, for units 15.0 GiB: 4.0 GiB claimed
             accelerators       2 x Some GPU
-            slots              2
+            slots              1 of 2 taken
             speed              2.5 standard tasks a period (power)
             tasks given to it  3
               in its queue     1

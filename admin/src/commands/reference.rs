@@ -196,7 +196,7 @@ mod tests {
         let top = synopsis_of("starfarm-top");
         assert!(top.starts_with("starfarm top [--interval SECONDS] [--read-only] "), "{top}");
         assert!(everywhere.split_inclusive(']').all(|flag| top.contains(flag)), "{top}");
-        assert!(synopsis_of("starfarm-job-wait").ends_with(" ID"));
+        assert!(synopsis_of("starfarm-job-show").ends_with(" ID"));
         let submit = synopsis_of("starfarm-submit");
         assert!(submit.contains(" [--grid k=v1,v2]... "), "{submit}");
         assert!(submit.ends_with(" [JOB.toml] [-- PROGRAM]..."), "{submit}");

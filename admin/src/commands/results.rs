@@ -1,19 +1,26 @@
 //! `starfarm results`: hits, then failed units, then outputs by unit. They are printed as the pages come, but for
 //! outputs that are few enough to be put in order first, so that memory does not grow with the job.
 
+mod beneath;
 mod files;
 mod follow;
+pub(crate) mod logs;
 pub(crate) mod merged;
 mod pages;
 mod show;
 mod source;
+mod streams;
 mod tree;
 
-use starfarm_protocol::admin::{LostOutputs, Request, Response};
+use std::path::Path;
+
+use starfarm_events::counted;
+use starfarm_protocol::admin::{JobInfo, LostOutputs, Request, Response};
 use starfarm_protocol::ids::JobId;
+use starfarm_protocol::unit_set::UnitSet;
 
 use super::{Context, wait};
-use crate::cli::{Results, Wanted};
+use crate::cli::{Results, Streams, Wanted};
 use crate::client::Client;
 use crate::failure::{Exit, Failure};
 use crate::human;
@@ -25,28 +32,60 @@ use pages::{Pages, Seen};
 /// Intervals of lost outputs that a message names.
 const NAMED_MAX: usize = 8;
 
+/// Which results are wanted, and where their files go.
+#[derive(Default)]
+pub(crate) struct Choice {
+    pub(crate) wanted: Wanted,
+    /// Only these, if not all.
+    pub(crate) units: Option<UnitSet>,
+    pub(crate) folder: Option<Folder>,
+}
+
 pub(crate) fn run(context: &mut Context, results: &Results) -> Result<(), Failure> {
     let folder = results.dir.as_deref().map(Folder::open).transpose()?;
     let mut client = context.connect_or_look()?;
+    let id = results.job.id;
     if results.merged {
-        let job = client.job(results.job.id)?;
+        let job = client.job(id)?;
         merged::print(&mut client, &job, folder, &mut context.printer)?;
         return context.printer.flush();
     }
-    print(&mut client, results.job.id, results.wanted, folder, &mut context.printer)
+    let units = results.unit.clone();
+    if units.is_some() {
+        check_units(&client.job(id)?, units.as_ref())?;
+    }
+    let choice = Choice { wanted: results.wanted, units, folder };
+    match &results.dir {
+        Some(dir) if results.streams.are_any() => {
+            save_streams(&mut client, id, choice, dir, &results.streams)
+        }
+        _ => print(&mut client, id, choice, &mut context.printer),
+    }
 }
 
-/// Prints the results of job `id`, and writes files into `folder`; where there are none, a message says so.
+/// Whoever names a unit means one that there is.
+fn check_units(job: &JobInfo, units: Option<&UnitSet>) -> Result<(), Failure> {
+    match units.and_then(|units| units.iter().last()) {
+        Some((_, hi)) if hi > job.units_total.0 => Err(Failure::usage(format!(
+            "job {} has units 0 to {}, and not unit {}",
+            job.id.0,
+            job.units_total.0 - 1,
+            hi - 1
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Prints the results of job `id`, and writes files into a folder; where there are none, a message says so.
 pub(crate) fn print(
     client: &mut Client,
     id: JobId,
-    wanted: Wanted,
-    folder: Option<Folder>,
+    choice: Choice,
     printer: &mut Printer,
 ) -> Result<(), Failure> {
     let mut source = source::OfJob { client, id };
-    let has_folder = folder.is_some();
-    let pages = Pages::new(&mut source, wanted)?.into_folder(folder);
+    let has_folder = choice.folder.is_some();
+    let pages = Pages::new(&mut source, choice.wanted)?.only(choice.units).into_folder(choice.folder);
     if pages.are_empty() {
         say(&format!("job {} has no hits, failed units or outputs", id.0));
     }
@@ -58,6 +97,28 @@ pub(crate) fn print(
     if seen.files > 0 && !has_folder {
         say(&format!("{} files were made: `starfarm results {} --dir DIR` writes them", seen.files, id.0));
     }
+    lost(client, id, &seen)
+}
+
+/// Writes what units wrote into files beneath `dir`, and the files that they made into the same folder; prints nothing.
+fn save_streams(
+    client: &mut Client,
+    id: JobId,
+    choice: Choice,
+    dir: &Path,
+    names: &Streams,
+) -> Result<(), Failure> {
+    let spec = client.job(id)?.spec;
+    let mut source = source::OfJob { client, id };
+    let files = streams::StreamFiles::open(&mut source, spec, dir, names)?;
+    let mut pages = Pages::new(&mut source, choice.wanted)?.only(choice.units).into_folder(choice.folder);
+    let mut written = 0;
+    let seen = pages.outputs(|output| {
+        written += files.write(&output)?;
+        Ok(())
+    })?;
+    let shown = human::printable(&dir.display().to_string());
+    say(&format!("{} of what units wrote in {shown}", counted(written, "file")));
     lost(client, id, &seen)
 }
 

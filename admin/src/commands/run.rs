@@ -13,12 +13,13 @@ use std::time::Duration;
 
 use starfarm_protocol::admin::{JobInfo, MergeState};
 use starfarm_protocol::ids::JobId;
+use starfarm_protocol::spec::Work;
 use starfarm_scheduler::{Handle, Options};
 
 use super::halt::Halting;
-use super::results::{Folder, Follower, Sinks};
+use super::results::{Choice, Folder, Follower, Sinks};
 use super::{Context, joblog, results, submit, wait};
-use crate::cli::{Run, Wanted};
+use crate::cli::Run;
 use crate::client::Client;
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Signals;
@@ -37,7 +38,7 @@ pub(crate) fn run(context: &mut Context, run: &Run) -> Result<Exit, Failure> {
     let flags = &run.source.parallel;
     let mut job = submit::job_of(&run.source)?;
     job.notes().iter().for_each(|note| say(&format!("note: {note}")));
-    check(&job)?;
+    check(&job, run.slots)?;
     if !joblog::resume(&mut job, flags, run.resume)? {
         return Ok(Exit::Ok);
     }
@@ -81,7 +82,7 @@ pub(crate) fn run(context: &mut Context, run: &Run) -> Result<Exit, Failure> {
                 Some(merge) if merge.state == MergeState::Done => {
                     results::merged::print(&mut farm.client, &job, folder, printer)?;
                 }
-                _ => results::print(&mut farm.client, id, Wanted::default(), folder, printer)?,
+                _ => results::print(&mut farm.client, id, Choice { folder, ..Choice::default() }, printer)?,
             }
         }
         printer.flush()?;
@@ -95,12 +96,25 @@ pub(crate) fn run(context: &mut Context, run: &Run) -> Result<Exit, Failure> {
 }
 
 /// What this machine can run as a farm.
-fn check(job: &JobFile) -> Result<(), Failure> {
+fn check(job: &JobFile, slots: Option<u16>) -> Result<(), Failure> {
     if let Some(trouble) = &job.not_here {
         // The only node of this farm is this machine.
         return Err(Failure::usage(format!(
             "{trouble}: this machine is the only node of a run; install it, or correct the path"
         )));
+    }
+    if let Work::Command(command) = &job.spec.work {
+        let has = starfarm_worker::has(slots);
+        if let Some(lack) = has.lacks(command.needs().map_err(Failure::usage)?) {
+            return Err(Failure::usage(format!(
+                "a unit needs more {lack} than this machine has for units, which is the only node of a run: ask for less"
+            )));
+        }
+    }
+    if job.terms.waits() {
+        return Err(Failure::usage(
+            "a run starts a farm of its own, with this job alone: leave `after` and `after_any` out, or submit it to a farm",
+        ));
     }
     match job.trust.is_off() {
         true => Ok(()),
@@ -192,7 +206,7 @@ fn summary(job: &JobInfo) -> String {
         "job {}: {} of {} units done in {}",
         job.state,
         human::units(job.units_done),
-        human::units(job.units_total),
+        human::total(job),
         human::seconds(seconds)
     );
     let rate = job.units_done.0 as f64 / seconds;

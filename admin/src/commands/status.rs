@@ -38,6 +38,7 @@ fn figures(status: &StatusInfo) -> Vec<(&'static str, Cell)> {
         ("epoch", Cell::new(status.epoch.to_string())),
         ("up", Cell::new(human::seconds(status.up_seconds))),
         ("jobs unfinished (jq)", number(status.jq)),
+        ("  of them waiting", number(status.jobs_waiting)),
         ("tasks waiting (gq)", number(status.gq)),
         ("tasks at nodes (dq)", number(status.dq)),
         ("  oldest", Cell::new(human::seconds(status.dq_oldest_seconds))),
@@ -104,6 +105,7 @@ mod tests {
             gq: 12,
             dq: 34,
             jq: 1,
+            jobs_waiting: 0,
             resent: 5,
             offers_repeated: 6,
             dq_oldest_seconds: 8.5,
@@ -139,6 +141,7 @@ mod tests {
             epoch                 3
             up                    2 h 07 min
             jobs unfinished (jq)  1
+              of them waiting     0
             tasks waiting (gq)    12
             tasks at nodes (dq)   34
               oldest              8.5 s

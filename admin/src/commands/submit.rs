@@ -23,7 +23,7 @@ use crate::jobfile::{self, JobFile, milliseconds};
 use crate::output::{Document, Format, Style, say};
 
 /// How often outputs are looked for that are written as they come.
-const LOOK: Duration = Duration::from_millis(200);
+pub(crate) const LOOK: Duration = Duration::from_millis(200);
 
 /// Submits, and waits if asked to.
 ///
@@ -164,6 +164,7 @@ pub(crate) fn send(client: &mut Client, job: &JobFile, place: Place) -> Result<J
         max_failures: job.max_failures,
         speculative: job.speculative,
         trust: job.trust,
+        terms: job.terms.clone(),
     };
     ask!(client, &Request::Submit(submit), Response::Submitted(id) => id)
 }
@@ -201,6 +202,8 @@ fn with_options(mut job: JobFile, options: &JobOptions) -> Result<JobFile, Failu
     job.sizing = options.target_seconds.or(options.units_per_task).unwrap_or(job.sizing);
     job.max_failures = options.max_failures.unwrap_or(job.max_failures);
     job.speculative = options.speculative.or(job.speculative);
+    set_terms(&mut job, options)?;
+    given_once("--env", &options.env)?;
     let for_programs = options.timeout_seconds.or(options.hang_seconds).is_some()
         || options.retries.is_some()
         || options.per.is_some()
@@ -209,7 +212,9 @@ fn with_options(mut job: JobFile, options: &JobOptions) -> Result<JobFile, Failu
         || !options.env.is_empty()
         || options.stdin.is_some()
         || !(options.inputs.is_empty() && options.outputs.is_empty())
-        || options.files_limit.is_some();
+        || options.files_limit.is_some()
+        || options.unit_slots.is_some()
+        || options.memory.is_some();
     match &mut job.spec.work {
         Work::Command(command) => {
             if let Some(seconds) = options.timeout_seconds {
@@ -224,11 +229,13 @@ fn with_options(mut job: JobFile, options: &JobOptions) -> Result<JobFile, Failu
             command.env.extend(options.env.iter().cloned());
             command.stdin = options.stdin.clone().or(command.stdin.take());
             command.files_limit = options.files_limit.unwrap_or(command.files_limit);
+            command.slots = options.unit_slots.unwrap_or(command.slots);
+            command.memory_bytes = options.memory.unwrap_or(command.memory_bytes);
         }
         _ if for_programs => {
             return Err(Failure::usage(
                 "this job runs no program: leave --per, --timeout-seconds, --hang-seconds, --retries, --output-limit, --cwd, --env, \
-                 --stdin, --inputs, --outputs and --files-limit out",
+                 --stdin, --inputs, --outputs, --files-limit, --unit-slots and --memory out",
             ));
         }
         _ => {}
@@ -236,6 +243,29 @@ fn with_options(mut job: JobFile, options: &JobOptions) -> Result<JobFile, Failu
     job.set_files(&options.inputs, &options.outputs, Path::new("")).map_err(Failure::usage)?;
     job.templates_fit().and_then(|()| job.no_nul_in_line()).map_err(Failure::usage)?;
     Ok(job)
+}
+
+/// A list of jobs takes the place of the file's; labels are added to the file's.
+fn set_terms(job: &mut JobFile, options: &JobOptions) -> Result<(), Failure> {
+    given_once("--label", &options.label)?;
+    let terms = &mut job.terms;
+    for (jobs, flag) in [(&mut terms.after, &options.after), (&mut terms.after_any, &options.after_any)] {
+        if !flag.is_empty() {
+            jobs.clone_from(flag);
+        }
+    }
+    terms.labels.extend(options.label.iter().cloned());
+    terms.max_nodes = options.max_nodes.or(terms.max_nodes);
+    terms.check().map_err(Failure::usage)
+}
+
+/// Whoever names a thing twice means two things, and one of them would be lost.
+fn given_once(flag: &str, pairs: &[(String, String)]) -> Result<(), Failure> {
+    let mut names = BTreeSet::new();
+    match pairs.iter().find(|(name, _)| !names.insert(name)) {
+        None => Ok(()),
+        Some((name, _)) => Err(Failure::usage(format!("{flag} {name} is given twice: give it once"))),
+    }
 }
 
 #[derive(serde::Serialize)]

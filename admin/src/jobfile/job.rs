@@ -9,13 +9,21 @@ use starfarm_decomposers::{Chunks, Decomposer, NoChunks};
 use starfarm_protocol::ids::ContentHash;
 use starfarm_protocol::job::{MaxFailures, Per, Sizing};
 use starfarm_protocol::spec::{JobSpec, Space, Work};
+use starfarm_protocol::terms::Terms;
 use starfarm_protocol::trust::TrustChecks;
 
 use super::error::JobFileError;
 use super::inputs::{self, InputFile};
 
-/// The chunks of a job's own list.
-struct Held(HashMap<ContentHash, Arc<[u8]>>);
+/// Contents that are at hand: the chunks of a job's own list.
+pub(crate) struct Held(HashMap<ContentHash, Arc<[u8]>>);
+
+impl Held {
+    /// These.
+    pub(crate) fn of<'a>(contents: impl Iterator<Item = &'a [u8]>) -> Self {
+        Self(contents.map(|content| (ContentHash::of(content), Arc::from(content))).collect())
+    }
+}
 
 impl Chunks for Held {
     fn chunk(&self, hash: &ContentHash) -> Option<Arc<[u8]>> {
@@ -36,6 +44,8 @@ pub(crate) struct JobFile {
     pub(crate) speculative: Option<bool>,
     /// How its results are checked beyond what always is.
     pub(crate) trust: TrustChecks,
+    /// Which jobs it starts after, its labels, how many nodes it may have.
+    pub(crate) terms: Terms,
     /// The chunks of a list, about 64 KiB each, in the order of the specification: to be uploaded before
     /// the job is submitted. The same content may occur twice.
     pub(crate) blobs: Vec<Vec<u8>>,
@@ -57,6 +67,7 @@ impl JobFile {
             max_failures: MaxFailures::Usual,
             speculative: None,
             trust: TrustChecks::default(),
+            terms: Terms::default(),
             blobs: Vec::new(),
             inputs: Vec::new(),
             not_here: None,
@@ -69,9 +80,8 @@ impl JobFile {
     /// # Errors
     /// As [`starfarm_decomposers::open`].
     pub(crate) fn opened(&self) -> Result<Box<dyn Decomposer>, String> {
-        let chunks =
-            self.blobs.iter().map(|blob| (ContentHash::of(blob), Arc::from(blob.as_slice()))).collect();
-        starfarm_decomposers::open(&self.spec.space, Arc::new(Held(chunks)))
+        let chunks = Held::of(self.blobs.iter().map(Vec::as_slice));
+        starfarm_decomposers::open(&self.spec.space, Arc::new(chunks))
     }
 
     /// Programs for which the user names no folder start where the job was written, on nodes that have that folder.

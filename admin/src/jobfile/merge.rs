@@ -30,14 +30,7 @@ pub(super) fn read(merge: &Item<'_>, job: &mut JobFile, base: &Path) -> Result<(
         command.merge = Some(Merge::Fold(fold));
         return Ok(());
     }
-    let words = what.array("a list of strings, the program and its arguments")?;
-    let mut line =
-        words.iter().map(|word| word.string().map(str::to_owned)).collect::<Result<Vec<_>, _>>()?;
-    let (Some(first), Some(word)) = (line.first_mut(), words.first()) else {
-        return Err(what.error("`program` is empty: name a program, e.g. program = [\"./merge\"]"));
-    };
-    // It is started on the scheduler's host, which may have it where this machine has not.
-    *first = program::find(first, &[], base).map_err(|message| word.error(message))?.word;
+    let line = program::here(&what, base, "./merge")?;
     let timeout = section.read("timeout_seconds", |item| item.seconds(SECONDS_MAX))?;
     let mut outputs = Vec::new();
     for item in section

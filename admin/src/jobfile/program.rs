@@ -8,6 +8,9 @@ use std::path::{self, Path};
 
 use starfarm_decomposers::template::Template;
 
+use super::error::JobFileError;
+use super::table::Item;
+
 /// A program as a worker is told it.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) struct Found {
@@ -56,6 +59,20 @@ pub(super) fn find(name: &str, names: &[String], base: &Path) -> Result<Found, S
         });
     }
     as_it_is(Some(trouble))
+}
+
+/// The command line of a program that runs on the scheduler's host; a file is relative to `base`. `example` is one.
+pub(super) fn here(item: &Item<'_>, base: &Path, example: &str) -> Result<Vec<String>, JobFileError> {
+    let words = item.array("a list of strings, the program and its arguments")?;
+    let mut line =
+        words.iter().map(|word| word.string().map(str::to_owned)).collect::<Result<Vec<_>, _>>()?;
+    let (Some(first), Some(word)) = (line.first_mut(), words.first()) else {
+        let why = format!("`program` is empty: name a program, e.g. program = [\"{example}\"]");
+        return Err(item.error(why));
+    };
+    // The scheduler's host may have it where this machine has not.
+    *first = find(first, &[], base).map_err(|message| word.error(message))?.word;
+    Ok(line)
 }
 
 fn on_path(name: &str, search_path: &OsStr) -> bool {

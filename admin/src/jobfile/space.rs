@@ -5,19 +5,23 @@ use std::path::Path;
 use starfarm_decomposers::chars::POSITIONS_MAX;
 use starfarm_decomposers::grid::Grid;
 use starfarm_decomposers::units;
-use starfarm_protocol::spec::{Axis, HexBytes, Space};
+use starfarm_protocol::spec::{Axis, HexBytes, OwnSpace, Space};
 
 use super::error::JobFileError;
+use super::job::absolute;
 use super::lines::{self, Listing};
 use super::mask::{self, Custom, MaskError};
+use super::program;
 use super::table::{Item, Kind, Section};
+use super::task::{SECONDS_MAX, milliseconds};
 
-const KINDS: [Kind; 5] = [
+const KINDS: [Kind; 6] = [
     Kind { name: "chars", keys: &["mask", "alphabets", "alphabet", "min", "max"] },
     Kind { name: "range", keys: &["from", "to", "step"] },
     Kind { name: "frames", keys: &["first", "last"] },
     Kind { name: "list", keys: &["file", "glob"] },
     Kind { name: "grid", keys: &["grid"] },
+    Kind { name: "program", keys: &["program", "names", "timeout_seconds"] },
 ];
 
 /// Reads the section and checks that the space can be opened.
@@ -27,6 +31,7 @@ pub(super) fn read(section: &Section<'_>, base: &Path) -> Result<Listing, JobFil
         "range" => range(section)?,
         "frames" => frames(section)?,
         "list" => return list(section, base),
+        "program" => own(section, base)?,
         _ => grid(section)?,
     };
     Ok(Listing { space, blobs: Vec::new() })
@@ -128,6 +133,22 @@ fn list(section: &Section<'_>, base: &Path) -> Result<Listing, JobFileError> {
     };
     let lines = lines.map_err(|message| item.error(message))?;
     Ok(Listing { space: checked(lines.space, &item)?, ..lines })
+}
+
+/// A batch of units may take so long, unless the user says otherwise.
+const BATCH_MS: u64 = 60_000;
+
+fn own(section: &Section<'_>, base: &Path) -> Result<Space, JobFileError> {
+    let item = section.require("program", "what names the units, e.g. program = [\"./cases.py\"]")?;
+    let program = program::here(&item, base, "./cases.py")?;
+    let names = section.read("names", |item| {
+        let names = item.array("a list of names")?;
+        names.iter().map(|name| name.string().map(str::to_owned)).collect::<Result<Vec<_>, _>>()
+    })?;
+    let timeout = section.read("timeout_seconds", |item| item.seconds(SECONDS_MAX))?;
+    let timeout_ms = timeout.map_or(BATCH_MS, milliseconds);
+    let (names, cwd) = (names.unwrap_or_default(), absolute(base));
+    checked(Space::Program(Box::new(OwnSpace { program, names, cwd, timeout_ms })), &item)
 }
 
 fn grid(section: &Section<'_>) -> Result<Space, JobFileError> {

@@ -18,7 +18,7 @@ pub(crate) use executor::milliseconds;
 /// All executors, in the order in which a user reads of them.
 const EXECUTORS: [Executor; 2] = [command::EXECUTOR, search::EXECUTOR];
 /// Keys of every executor.
-const COMMON: [&str; 4] = ["target_seconds", "units_per_task", "max_failures", "speculative"];
+const COMMON: [&str; 5] = ["target_seconds", "units_per_task", "max_failures", "speculative", "max_nodes"];
 
 /// Their words, as an error lists them.
 #[cfg(test)]
@@ -38,6 +38,7 @@ pub(super) fn read(section: &Section<'_>, job: &mut JobFile, base: &Path) -> Res
     job.sizing = sizing(section)?;
     job.max_failures = section.read("max_failures", max_failures)?.unwrap_or(MaxFailures::Usual);
     job.speculative = section.read("speculative", Item::boolean)?;
+    job.terms.max_nodes = section.read("max_nodes", max_nodes)?;
     Ok(())
 }
 
@@ -49,6 +50,10 @@ fn max_failures(item: &Item<'_>) -> Result<MaxFailures, JobFileError> {
         ))),
         Err(_) => item.integer_within(1, i64::MAX as u64).map(MaxFailures::Units),
     }
+}
+
+fn max_nodes(item: &Item<'_>) -> Result<u32, JobFileError> {
+    item.integer_within(1, u64::from(u32::MAX)).map(|nodes| nodes as u32)
 }
 
 fn sizing(section: &Section<'_>) -> Result<Sizing, JobFileError> {

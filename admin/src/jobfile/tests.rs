@@ -7,6 +7,7 @@ mod bytes;
 mod command_line;
 mod good;
 mod parallel;
+mod terms;
 mod trust;
 
 use std::fs;

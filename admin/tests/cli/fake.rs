@@ -4,6 +4,7 @@ use starfarm_protocol::admin::KeyKind;
 use starfarm_protocol::job::JobState;
 use starfarm_protocol::reason::Distrust;
 use starfarm_protocol::state::NodeState;
+use starfarm_protocol::terms::Terms;
 use starfarm_protocol::trust::Share;
 use starfarm_protocol::units::Units;
 use starfarm_protocol::wire::FailReason;
@@ -15,8 +16,8 @@ use starfarm_protocol::admin::explain::JobReason;
 use starfarm_protocol::admin::frames::{FrameReader, frame};
 use starfarm_protocol::admin::{
     ConflictInfo, DoubtfulInfo, Error, ErrorCode, EventLine, Explanation, Fact, FactValue, FailedInfo,
-    HitInfo, JobInfo, KeyInfo, LostOutputs, NodeInfo, OutputInfo, OutputLoss, Reason, Refusal, Request,
-    Response, ResultsPage, Rule, SizeInfo, StatusInfo, StreamInfo, Subject, TrustInfo, UntrueInfo,
+    HitInfo, JobInfo, KeyInfo, LostOutputs, NeedsInfo, NodeInfo, OutputInfo, OutputLoss, Reason, Refusal,
+    Request, Response, ResultsPage, Rule, SizeInfo, StatusInfo, StreamInfo, Subject, TrustInfo, UntrueInfo,
 };
 use starfarm_protocol::ids::{ContentHash, FarmId, JobId, NodeId, PublicKey};
 use starfarm_protocol::join::JoinFile;
@@ -121,6 +122,7 @@ fn job(id: u64) -> JobInfo {
         state,
         spec: ContentHash([7; 32]),
         units_total: Units(u128::MAX),
+        grows: false,
         units_done: Units(12),
         units_failed: Units(failed),
         units_out: Units(3),
@@ -146,6 +148,14 @@ fn job(id: u64) -> JobInfo {
         conflicts: [Some("lab-8".to_owned()), None]
             .map(|node| ConflictInfo { lo: Units(5), hi: Units(9), node })
             .into(),
+        terms: Terms {
+            after: vec![JobId(1)],
+            labels: [("project".to_owned(), "x".to_owned())].into(),
+            max_nodes: Some(3),
+            ..Terms::default()
+        },
+        waits_for: vec![JobId(1)],
+        needs: (id == 7).then_some(NeedsInfo { slots: 4, memory_bytes: 2 << 30 }),
         merge: None,
         trust: Some(TrustInfo {
             check: Share::of_millionths(10_000).unwrap(),
@@ -218,6 +228,7 @@ fn status() -> StatusInfo {
         gq: 12,
         dq: 34,
         jq: 1,
+        jobs_waiting: 0,
         resent: 5,
         offers_repeated: 6,
         dq_oldest_seconds: 8.5,

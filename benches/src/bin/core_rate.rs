@@ -16,7 +16,7 @@ use starfarm_protocol::ids::{Attempt, Boot, ContentHash, Epoch, FarmId, JobId};
 use starfarm_protocol::limits::PROTOCOL_VERSION;
 use starfarm_protocol::wire::{Hello, Message, Offer, Outcome, Packer, ResultEntry, messages};
 use starfarm_scheduler_core::{
-    Config, Deed, Deeds, Farm, MaxFailures, NewJob, NodeId, Place, Sizing, Trust, WorkFacts,
+    Config, Deed, Deeds, Farm, MaxFailures, NewJob, NodeId, Place, Sizing, Terms, Trust, WorkFacts,
 };
 
 /// Rounds of a point of the curve.
@@ -163,6 +163,7 @@ impl Bench {
             max_failures: MaxFailures::Usual,
             speculative: false,
             trust: Trust::default(),
+            terms: Terms::default(),
             place: Place::Tail,
         };
         self.farm.submit(new, self.now_us, &mut Deeds::default()).expect("the farm takes a job")

@@ -13,7 +13,8 @@ use starfarm_protocol::wire::{
     Heartbeat, Held, Hello, Message, Offer, Outcome, Packer, ResultEntry, messages,
 };
 use starfarm_scheduler_core::{
-    Config, Deed, Deeds, Farm, JobCommand, MaxFailures, NewJob, NodeId, Place, Sizing, Trust, WorkFacts,
+    Config, Deed, Deeds, Farm, JobCommand, MaxFailures, NewJob, NodeId, Place, Sizing, Terms, Trust,
+    WorkFacts,
 };
 
 /// Virtual time from one turn to the next, at least.
@@ -167,6 +168,7 @@ impl Bench {
             max_failures: MaxFailures::Usual,
             speculative: true,
             trust: Trust::default(),
+            terms: Terms::default(),
             place: Place::Tail,
         };
         let (mut id, now_us) = (None, self.now_us);

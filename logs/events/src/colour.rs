@@ -37,13 +37,14 @@ pub const NODE_COLOURS: [Colour; 7] = [
 ];
 
 /// Jobs.
-pub const JOB_COLOURS: [Colour; 7] = [
+pub const JOB_COLOURS: [Colour; 8] = [
     paint("queued", GREY.0, GREY.1),
     paint("running", BLUE.0, BLUE.1),
     paint("paused", ORANGE.0, ORANGE.1),
     paint("finished", GREEN.0, GREEN.1),
     paint("failed", RED.0, RED.1),
     paint("cancelled", DARK.0, DARK.1),
+    paint("waiting", SKY.0, SKY.1),
     paint("deleted", DARK.0, DARK.1),
 ];
 

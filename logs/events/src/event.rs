@@ -203,6 +203,8 @@ events! {
     /// A job came into jq.
     JobSubmitted = "job_submitted" { job: JobId, name: String, user: String, spec: ContentHash, units: u128 }
         => ("job {} submitted: {}", job.0, counted(*units, "unit"))
+    /// The program that names the units of a job named more: it has so many now.
+    JobGrown = "job_grown" { job: JobId, units: u128 }
     /// A job changed its state.
     JobState = "job_state" {
         job: JobId, state: JobChange,
@@ -400,6 +402,7 @@ impl Event {
                 | Event::NodeState { .. }
                 | Event::NodeIdle { .. }
                 | Event::NodeBusy { .. }
+                | Event::JobGrown { .. }
                 | Event::JobProgress { .. }
                 | Event::Certificate { .. }
                 | Event::Checkpointed { .. }

@@ -201,6 +201,7 @@ impl State {
                 }
                 job.totals.ended_us = state.ended().then_some(at_us);
             }
+            Event::JobGrown { units, .. } => job.units_total = Units(*units),
             Event::JobProgress { done, failed, out, pending, abandoned, units_per_s, .. } => {
                 (job.units_done, job.units_failed) = (Units(*done), Units(*failed));
                 (job.units_out, job.units_pending) = (Units(*out), Units(*pending));

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::ids::JobId;
 use crate::job::JobState;
 use crate::reason::{Distrust, HoldReason, QuarantineReason};
+use crate::resources::Resource;
 use crate::units::Units;
 use crate::word::words;
 
@@ -69,6 +70,12 @@ pub enum JobReason {
     NoNode { states: BTreeMap<String, u64>, probed: bool },
     /// All nodes that take tasks have refused it.
     RefusedByAll,
+    /// A run of it takes more of something than any node has that takes tasks.
+    FitsNowhere { needs: Vec<(Resource, u64)> },
+    /// A run of it does not fit on `node`.
+    TooSmall { node: String, lack: Lack },
+    /// Nor on so many more nodes.
+    TooSmallMore { nodes: u64 },
     /// Nodes take tasks, and all that have not refused it leave by themselves before one of it would be over.
     NoTime,
     /// `node` refused it in these words, and is asked again in `again_us`.
@@ -81,6 +88,8 @@ pub enum JobReason {
     NoRoom { tasks: u64 },
     /// It may be given out up to unit `durable`; a record on its way to the disk moves that to `mark`.
     Lease { durable: Units, mark: Units },
+    /// Its decomposer has named `units` so far, and none of them waits.
+    Decomposer { units: Units },
     /// The `units` that are left are at nodes. Idle nodes get copies of late ones or not; none where it is paused.
     AllOut { units: Units, copies: Option<bool> },
     /// So many nodes have tasks of it, and so many take tasks.
@@ -89,6 +98,23 @@ pub enum JobReason {
     Ended { state: JobState, ago_us: Option<u64>, of: Units, done: Units, failed: Units, abandoned: Units },
     /// Units failed for good.
     FailedUnits,
+    /// It starts when these jobs have ended; what is left of them.
+    After { jobs: Vec<JobId> },
+    /// It was to start after this job, which did not end well.
+    AfterFailed { job: JobId, state: JobState },
+    /// So many nodes have tasks of it, as many as it may have at once.
+    MaxNodes { nodes: u32 },
+}
+
+/// A node has too little of something for a run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Lack {
+    /// Of what.
+    pub resource: Resource,
+    /// How much of it a run takes.
+    pub needs: u64,
+    /// How much of it the node has.
+    pub has: u64,
 }
 
 /// Where something of a job is.
@@ -192,6 +218,12 @@ pub enum WorkReason {
     Refused,
     /// It idles: all that is left is at others.
     NothingLeft,
+    /// It idles: no run of what waits fits there.
+    TooSmall,
+    /// It idles: the jobs wait for other jobs to end.
+    After,
+    /// It idles: the jobs have as many nodes as they may have.
+    MaxNodes,
     /// It idles: it leaves in `left_us`, before a task of what waits would be over.
     NoTime { left_us: u64 },
     /// It gets a task in a moment.
@@ -219,10 +251,16 @@ pub enum OfferReason {
     Paused { why: Option<HoldReason> },
     /// The node refused it in these words, and is asked again in `again_us`.
     Refused { why: String, again_us: u64 },
+    /// A run of it does not fit there.
+    TooSmall { lack: Lack },
     /// The last `units` are at others; the node gets a copy of a late one, or not.
     AllOut { units: Units, copies: bool },
     /// The node failed its last units of it, and gets one at a time.
     Doubted,
+    /// Nothing before these jobs have ended.
+    After { jobs: Vec<JobId> },
+    /// So many other nodes have tasks of it, as many as it may have at once.
+    MaxNodes { nodes: u32 },
     /// More once a record is on the disk.
     Lease,
     /// The node leaves before a task of it would be over.
@@ -248,6 +286,8 @@ pub enum FactValue {
     Word(String),
     /// A count.
     Count(Units),
+    /// Amounts of resources.
+    Amounts(Vec<(Resource, u64)>),
     /// A place, and of how many.
     Place(u64, u64),
     /// A time in microseconds.

@@ -88,6 +88,16 @@ pub struct NodeInfo {
     /// Bytes of memory that it may use.
     #[serde(default)]
     pub memory_bytes: Option<u64>,
+    /// Bytes of memory that units may claim there together; 0 where it did not tell.
+    #[serde(default)]
+    pub memory_claimable_bytes: u64,
+    /// Slots that the units take which its last heartbeat named; it names [`RUNNING_MAX`](crate::limits::RUNNING_MAX) at
+    /// most.
+    #[serde(default)]
+    pub slots_taken: u64,
+    /// Bytes of memory that these claim.
+    #[serde(default)]
+    pub memory_claimed_bytes: u64,
     /// Model and number of its accelerators; empty for none.
     #[serde(default)]
     pub accelerators: Option<String>,

@@ -22,6 +22,9 @@ pub struct StatusInfo {
     pub dq: u64,
     /// Unfinished jobs.
     pub jq: u64,
+    /// Those of them that wait for other jobs to end.
+    #[serde(default)]
+    pub jobs_waiting: u64,
     /// Tasks that went back to gq.
     pub resent: u64,
     /// Offers repeated.

@@ -8,7 +8,7 @@ use std::fmt::Debug;
 use std::io;
 
 use super::{BulkError, CHUNK_BYTES, Chunk, IDLE_US, Incoming, Reply, Request};
-use crate::ids::ContentHash;
+use crate::ids::{ContentHash, JobId};
 
 /// How long the scheduler may take to answer before the stream is given up.
 pub const PATIENCE_US: u64 = 10_000_000;
@@ -59,13 +59,20 @@ pub enum Work {
         /// All of it.
         content: Box<dyn Source>,
     },
+    /// Ask which content has the value of a unit.
+    Locate {
+        /// The unit's.
+        job: JobId,
+        /// Which.
+        unit: u128,
+    },
 }
 
 impl Work {
     /// How long it goes on after the task that wants it was told to stop, while nothing gets through.
     pub fn trimmed_patience_us(&self) -> u64 {
         match self {
-            Work::Get(_) => 0,
+            Work::Get(_) | Work::Locate { .. } => 0,
             Work::Put { .. } => TRIMMED_PATIENCE_US,
         }
     }
@@ -74,6 +81,7 @@ impl Work {
         match self {
             Work::Get(incoming) => Request::Get { hash: incoming.hash(), offset: incoming.offset() },
             Work::Put { hash, content } => Request::Put { hash: *hash, total: content.bytes() },
+            &Work::Locate { job, unit } => Request::Locate { job, unit },
         }
     }
 }
@@ -94,7 +102,7 @@ pub enum Deed<T> {
     /// Close the stream.
     Close,
     /// Tell who gave the order that this came of it: the whole content where it was to be fetched, nothing where it is
-    /// stored; or why not, in words.
+    /// stored, the reply where a unit is located; or why not, in words.
     Settle(T, Result<Vec<u8>, String>),
 }
 
@@ -336,6 +344,9 @@ impl<T> Client<T> {
                     std::cmp::Ordering::Equal => return Ok(Heard::Settled(Ok(Vec::new()))),
                     std::cmp::Ordering::Greater => return Err(BulkError::OutOfPlace),
                 }
+            }
+            (&mut Work::Locate { unit, .. }, Stage::Asked, Reply::Located(located)) if located.has(unit) => {
+                return Ok(Heard::Settled(Ok(record.to_vec())));
             }
             (Work::Put { .. }, Stage::Sent, Reply::Stored) => return Ok(Heard::Settled(Ok(Vec::new()))),
             (Work::Put { .. }, Stage::Asked | Stage::Sent, Reply::NoRoom(_)) => return Ok(Heard::NoRoom),

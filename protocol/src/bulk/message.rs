@@ -4,7 +4,7 @@ use crc32c::crc32c;
 
 use super::{BulkError, CHUNK_BYTES, CONTENT_BYTES_MAX};
 use crate::bytes::Reader;
-use crate::ids::ContentHash;
+use crate::ids::{ContentHash, JobId};
 
 /// Longest sentence of a refusal, in bytes.
 const WORDS_BYTES_MAX: usize = 1_000;
@@ -19,6 +19,8 @@ pub enum Request<'a> {
     Put { hash: ContentHash, total: u64 },
     /// A piece of the content that is being put.
     Chunk(Chunk<'a>),
+    /// Say which content has the value of this unit, of a job whose units a program names.
+    Locate { job: JobId, unit: u128 },
 }
 
 /// What the scheduler answers.
@@ -37,6 +39,19 @@ pub enum Reply<'a> {
     Refused(String),
     /// There is no room for what is put: try again later. Why, for a person.
     NoRoom(String),
+    /// The content that has the unit.
+    Located(Located),
+}
+
+/// A content that has the values of units that a program named, side by side.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Located {
+    /// BLAKE3 of the content.
+    pub hash: ContentHash,
+    /// The first of its units.
+    pub first: u128,
+    /// How many they are, 1 or more.
+    pub units: u64,
 }
 
 /// A piece of a content.
@@ -52,12 +67,21 @@ mod kind {
     pub(super) const GET: u8 = 1;
     pub(super) const PUT: u8 = 2;
     pub(super) const CHUNK: u8 = 3;
+    pub(super) const LOCATE: u8 = 4;
     pub(super) const FOUND: u8 = 17;
     pub(super) const HAVE: u8 = 18;
     pub(super) const REPLY_CHUNK: u8 = 19;
     pub(super) const STORED: u8 = 20;
     pub(super) const REFUSED: u8 = 21;
     pub(super) const NO_ROOM: u8 = 22;
+    pub(super) const LOCATED: u8 = 23;
+}
+
+impl Located {
+    /// The content has this unit.
+    pub fn has(&self, unit: u128) -> bool {
+        unit.checked_sub(self.first).is_some_and(|within| within < u128::from(self.units))
+    }
 }
 
 impl<'a> Request<'a> {
@@ -67,6 +91,7 @@ impl<'a> Request<'a> {
             Self::Get { hash, offset } => record(kind::GET, &[&hash.0, &offset.to_le_bytes()]),
             Self::Put { hash, total } => record(kind::PUT, &[&hash.0, &total.to_le_bytes()]),
             Self::Chunk(chunk) => chunk.to_bytes(kind::CHUNK),
+            Self::Locate { job, unit } => record(kind::LOCATE, &[&job.0.to_le_bytes(), &unit.to_le_bytes()]),
         }
     }
 
@@ -80,6 +105,7 @@ impl<'a> Request<'a> {
             kind::GET => Self::Get { hash: ContentHash(rest.array()?), offset: rest.u64()? },
             kind::PUT => Self::Put { hash: ContentHash(rest.array()?), total: length(&mut rest)? },
             kind::CHUNK => Self::Chunk(Chunk::read(&mut rest)?),
+            kind::LOCATE => Self::Locate { job: JobId(rest.u64()?), unit: rest.u128()? },
             _ => return Err(BulkError::Malformed),
         };
         if rest.0.is_empty() { Ok(request) } else { Err(BulkError::Malformed) }
@@ -96,6 +122,9 @@ impl<'a> Reply<'a> {
             Self::Stored => record(kind::STORED, &[]),
             Self::Refused(why) => record(kind::REFUSED, &[cut(why)]),
             Self::NoRoom(why) => record(kind::NO_ROOM, &[cut(why)]),
+            Self::Located(Located { hash, first, units }) => {
+                record(kind::LOCATED, &[&hash.0, &first.to_le_bytes(), &units.to_le_bytes()])
+            }
         }
     }
 
@@ -112,6 +141,15 @@ impl<'a> Reply<'a> {
             kind::STORED => Self::Stored,
             kind::REFUSED => Self::Refused(words(&mut rest)),
             kind::NO_ROOM => Self::NoRoom(words(&mut rest)),
+            kind::LOCATED => {
+                let (hash, first, units) = (ContentHash(rest.array()?), rest.u128()?, rest.u64()?);
+                let is_one = units > 0 && first.checked_add(units.into()).is_some();
+                Self::Located(Located {
+                    hash,
+                    first,
+                    units: if is_one { units } else { return Err(BulkError::Malformed) },
+                })
+            }
             _ => return Err(BulkError::Malformed),
         };
         if rest.0.is_empty() { Ok(reply) } else { Err(BulkError::Malformed) }
@@ -166,6 +204,7 @@ mod tests {
             Request::Get { hash: HASH, offset: 9 },
             Request::Put { hash: HASH, total: 10 },
             Request::Chunk(chunk),
+            Request::Locate { job: JobId(3), unit: u128::MAX },
         ] {
             assert_eq!(Request::read(&request.to_bytes()), Ok(request));
         }
@@ -176,6 +215,7 @@ mod tests {
             Reply::Stored,
             Reply::Refused("no content with this hash".into()),
             Reply::NoRoom("the disk is full".into()),
+            Reply::Located(Located { hash: HASH, first: 1 << 100, units: 9 }),
         ] {
             assert_eq!(Reply::read(&reply.to_bytes()), Ok(reply));
         }

@@ -3,8 +3,8 @@
 
 use std::io;
 
-use super::{BulkError, CHUNK_BYTES, Chunk, Reply, Request};
-use crate::ids::ContentHash;
+use super::{BulkError, CHUNK_BYTES, Chunk, Located, Reply, Request};
+use crate::ids::{ContentHash, JobId};
 
 /// Where contents are kept. All streams share it.
 pub trait Shelf {
@@ -47,6 +47,12 @@ pub trait Shelf {
 
     /// Why a content cannot be had, for a person.
     fn lament(&self, hash: &ContentHash) -> String;
+
+    /// The content that has the value of a unit.
+    ///
+    /// # Errors
+    /// There is none, in words for a person.
+    fn locate(&self, job: JobId, unit: u128) -> Result<Located, String>;
 }
 
 /// What is to be done next.
@@ -111,6 +117,9 @@ impl<S: Shelf> Server<S> {
             Ok(Request::Get { hash, offset }) => self.get(hash, offset),
             Ok(Request::Put { hash, total }) => Some(self.put(hash, total)),
             Ok(Request::Chunk(chunk)) => self.take(&chunk),
+            Ok(Request::Locate { job, unit }) => {
+                Some(self.shelf.locate(job, unit).map_or_else(Reply::Refused, Reply::Located))
+            }
             Err(error) => {
                 self.over = true;
                 (error != BulkError::Crc).then(|| Reply::Refused(error.to_string()))
@@ -281,6 +290,11 @@ mod tests {
         fn lament(&self, _: &ContentHash) -> String {
             "gone".into()
         }
+
+        fn locate(&self, job: JobId, unit: u128) -> Result<Located, String> {
+            let located = |at| Located { hash: ContentHash([at; 32]), first: 0, units: 7 };
+            (unit < 7).then(|| located(job.0 as u8)).ok_or_else(|| "no such unit".into())
+        }
     }
 
     fn content() -> (Vec<u8>, ContentHash, u64) {
@@ -406,6 +420,17 @@ mod tests {
         node.on_record(b"hello");
         assert_eq!(node.step(), say(Reply::Refused(BulkError::Malformed.to_string())));
         assert_eq!(node.step(), Next::HangUp);
+    }
+
+    #[test]
+    fn where_a_unit_lies_is_told_or_refused_in_words() {
+        let memory = Memory::default();
+        let mut node = Server::new(&memory);
+        let located = Located { hash: ContentHash([3; 32]), first: 0, units: 7 };
+        assert_eq!(ask(&mut node, Request::Locate { job: JobId(3), unit: 6 }), say(Reply::Located(located)));
+        let refused = say(Reply::Refused("no such unit".into()));
+        assert_eq!(ask(&mut node, Request::Locate { job: JobId(3), unit: 7 }), refused);
+        assert_eq!(node.step(), Next::Listen);
     }
 
     #[test]

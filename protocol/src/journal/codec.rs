@@ -1,12 +1,16 @@
 //! Records as bytes and back. The layout of each kind is in `docs/journal.md`; changes are new kinds. Here it stands once
 //! for both directions: fields in their order.
 
-use super::record::{Ended, JobTotals, NodeMark, Record};
+use std::collections::BTreeMap;
+
+use super::record::{Ended, GrownChunk, JobTotals, NodeMark, Record};
 use crate::bytes::{Malformed, Reader, fields, items, put, put_intervals, put_near, put_text, tagged};
 use crate::ids::{Attempt, Boot, ContentHash, Epoch, JobId, NodeId};
 use crate::job::{Body, FailedUnit, JobFacts, JobState, MaxFailures, Per, Sizing, WorkFacts};
 use crate::reason::{Distrust, HoldReason};
+use crate::resources::{Resource, Resources};
 use crate::spec::Stop;
+use crate::terms::Terms;
 use crate::trust::{Share, Untrue};
 use crate::wire::{CommandUnit, FailReason};
 
@@ -47,6 +51,8 @@ tagged! { Item:
         70 FailedAlike { job, units, failed },
         71 HitsPaged { job, floor, count, targets, again },
         72 TargetsHit { job, from, bits },
+        73 Linked { job, terms },
+        74 Grown { job, chunks, state, end },
         ;
         6 Done(put_done, read_done),
         17 Conflict(put_conflict, read_conflict),
@@ -76,7 +82,9 @@ fields! { Item:
     JobFacts { job, spec, name, user, units, work, sizing, max_failures, speculative, at_us }
     Ended { job, state, done, failed, abandoned, totals }
     FailedUnit { reason, code, node }
+    GrownChunk { hash, units, cost }
     Untrue { unit, node, why, against }
+    Terms { after, after_any, labels, max_nodes }
     JobTotals {
         decomposed_units, duplicate_units, decomposed, dispatched, resent, copies, conflicts, submitted_us, started_us,
         ended_us
@@ -105,9 +113,11 @@ impl Record {
             | Record::FailedAlike { job, .. }
             | Record::HitsPaged { job, .. }
             | Record::TargetsHit { job, .. }
+            | Record::Grown { job, .. }
             | Record::Retried { job, .. }
             | Record::Rerun { job, .. }
             | Record::Trust { job, .. }
+            | Record::Linked { job, .. }
             | Record::Checked { job, .. }
             | Record::Untrue { job, .. }
             | Record::Doubtful { job, .. }
@@ -207,9 +217,16 @@ items! { Item:
         |body| Ok(u64::read(body)?.checked_sub(1));
     Option<i32>: |code, out| code.map(|code| u64::from(code.cast_unsigned())).put(out),
         |body| narrow(Option::<u64>::read(body)?).map(|code| code.map(u32::cast_signed));
+    Option<u32>: |number, out| number.map(u64::from).put(out), |body| narrow(Option::<u64>::read(body)?);
     Option<NodeId>: |node, out| node.map(|node| u64::from(node.0)).put(out),
         |body| narrow(Option::<u64>::read(body)?).map(|node| node.map(NodeId));
     String: |text, out| put_text(out, text), |body| body.text();
+    // Each key and its value.
+    BTreeMap<String, String>: |texts, out| {
+            texts.len().put(out);
+            texts.iter().for_each(|(key, value)| { key.put(out); value.put(out) });
+        },
+        |body| Ok(body.list(|body| Ok((String::read(body)?, String::read(body)?)))?.into_iter().collect());
     // Its words; none for none.
     Option<HoldReason>: |why, out| why.as_ref().map_or_else(String::new, HoldReason::to_string).put(out),
         |body| body.text().map(|words| (!words.is_empty()).then(|| words.into()));
@@ -221,7 +238,11 @@ items! { Item:
             work.body.put_fields(out);
             if !is_usual {
                 work.first_units.put(out);
-                (u8::from(work.programs) | (u8::from(work.per == Per::Task) << 1)).put(out);
+                let needs = work.needs != Resources::ONE_SLOT;
+                (u8::from(work.programs) | (u8::from(work.per == Per::Task) << 1) | (u8::from(needs) << 2)).put(out);
+                if needs {
+                    work.needs.put(out);
+                }
             }
         },
         |body| {
@@ -232,8 +253,21 @@ items! { Item:
             }
             let (first_units, bits) = (u64::read(body)?, u8::read(body)?);
             let per = if bits & 2 == 0 { Per::Unit } else { Per::Task };
-            let facts = WorkFacts { first_units, programs: bits & 1 != 0, per, ..usual };
-            if first_units > 0 && bits < 4 { Ok(facts) } else { Err(Malformed) }
+            let needs = if bits & 4 == 0 { Resources::ONE_SLOT } else { Item::read(body)? };
+            let facts = WorkFacts { first_units, programs: bits & 1 != 0, per, needs, ..usual };
+            let has_slot = needs.of(Resource::Slots) > 0;
+            if first_units > 0 && bits < 8 && has_slot { Ok(facts) } else { Err(Malformed) }
+        };
+    // What there is of each: its number and the amount.
+    Resources: |all, out| {
+            all.amounts().count().put(out);
+            all.amounts().for_each(|(of, amount)| { (of as u8).put(out); amount.put(out) });
+        },
+        |body| {
+            let rows: Vec<(u8, u64)> = body.list(|body| Ok((u8::read(body)?, u64::read(body)?)))?;
+            rows.into_iter().try_fold(Resources::NONE, |all, (number, amount)| {
+                Resource::from_number(number).map(|of| all.with(of, amount)).ok_or(Malformed)
+            })
         };
     // Their count, and they themselves.
     Box<[u8]>: |bytes, out| { bytes.len().put(out); out.extend_from_slice(bytes) },

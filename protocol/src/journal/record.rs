@@ -1,15 +1,16 @@
 //! Records: every change of the farm that must outlive its scheduler, as a value and as bytes. Applied in
 //! order they give the farm again; the same records, applied by nobody's code but its own, are what an audit
-//! goes by. Kinds are append-only. Kinds from 64 on are for checkpoints first of all: they save time, and
+//! goes by. Kinds are append-only. Kinds from 64 to 72 are for checkpoints first of all: they save time, and
 //! nothing that counts is lost without them.
 
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{Attempt, Boot, Epoch, JobId, NodeId};
+use crate::ids::{Attempt, Boot, ContentHash, Epoch, JobId, NodeId};
 use crate::job::{FailedUnit, JobFacts, JobState};
 use crate::reason::{Distrust, HoldReason};
+use crate::terms::Terms;
 use crate::trust::{Share, Untrue};
 use crate::units::decimal;
 use crate::wire::CommandUnit;
@@ -102,6 +103,23 @@ pub enum Record {
     /// Kind 72, in checkpoints, behind kind 71 of a search that stops with all targets: those that were hit. Target
     /// 8 (`from` + i) + k is bit k of byte i.
     TargetsHit { job: JobId, from: u32, bits: Box<[u8]> },
+    /// Kind 73. The job that is submitted next has these terms.
+    Linked { job: JobId, terms: Terms },
+    /// Kind 74. A job whose units a program names has those of `chunks` behind the ones that it had. `state` is the program's
+    /// own, as JSON: a program that starts anew goes on from there. `end`: no more units follow.
+    Grown { job: JobId, chunks: Vec<GrownChunk>, state: String, end: bool },
+}
+
+/// Units that a program named, side by side, and the content that has their values: a line of JSON each.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct GrownChunk {
+    /// BLAKE3 of the content.
+    pub hash: ContentHash,
+    /// Units in it, 1 or more.
+    pub units: u64,
+    /// What one of them costs beside the others, as the program says, in millionths: 1 or more, and a million where it says
+    /// nothing.
+    pub cost: u64,
 }
 
 impl Record {

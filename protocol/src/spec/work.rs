@@ -8,11 +8,14 @@ use serde::{Deserialize, Serialize};
 
 use super::merge::Merge;
 use crate::ids::{ContentHash, HexBytes, to_hex};
+use crate::limits::SLOTS_MAX;
+use crate::resources::{MEMORY_MAX, Resources};
 use crate::word::words;
 
 /// What is done with a unit.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
+#[expect(clippy::large_enum_variant, reason = "a job has one")]
 pub enum Work {
     /// A program is run.
     Command(CommandWork),
@@ -26,7 +29,11 @@ impl Work {
     /// What the scheduler must know of it.
     pub fn facts(&self) -> WorkFacts {
         match self {
-            Work::Command(command) => WorkFacts { per: command.per, ..WorkFacts::command(command.retries) },
+            Work::Command(command) => WorkFacts {
+                per: command.per,
+                needs: Resources::new(command.slots, command.memory_bytes),
+                ..WorkFacts::command(command.retries)
+            },
             Work::Search(search) => WorkFacts::search(search.stop, search.targets.len() as u32),
             Work::Nothing => WorkFacts::NOTHING,
         }
@@ -68,6 +75,8 @@ pub struct WorkFacts {
     pub programs: bool,
     /// What one run computes.
     pub per: Per,
+    /// What one run takes of its node: a slot or more.
+    pub needs: Resources,
 }
 
 words! {
@@ -84,17 +93,22 @@ words! {
 
 impl WorkFacts {
     /// Nothing comes back.
-    pub const NOTHING: Self =
-        Self { body: Body::Nothing, first_units: 1 << 10, programs: false, per: Per::Unit };
+    pub const NOTHING: Self = Self {
+        body: Body::Nothing,
+        first_units: 1 << 10,
+        programs: false,
+        per: Per::Unit,
+        needs: Resources::ONE_SLOT,
+    };
 
     /// A search for `targets` targets.
     pub const fn search(stop: Stop, targets: u32) -> Self {
-        Self { body: Body::Hits { stop, targets }, first_units: 1 << 16, programs: false, per: Per::Unit }
+        Self { body: Body::Hits { stop, targets }, first_units: 1 << 16, ..Self::NOTHING }
     }
 
     /// A program for each unit, run again up to `retries` times.
     pub const fn command(retries: u32) -> Self {
-        Self { body: Body::Outcomes { retries }, first_units: 1, programs: true, per: Per::Unit }
+        Self { body: Body::Outcomes { retries }, first_units: 1, programs: true, ..Self::NOTHING }
     }
 }
 
@@ -107,6 +121,12 @@ pub struct CommandWork {
     /// What one run of it computes.
     #[serde(default, skip_serializing_if = "is_usual")]
     pub per: Per,
+    /// Slots of a node that one run takes, 1 to [`SLOTS_MAX`].
+    #[serde(default = "one_slot", skip_serializing_if = "is_one_slot")]
+    pub slots: u16,
+    /// Bytes of memory that one run claims, up to [`MEMORY_MAX`].
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub memory_bytes: u64,
     /// The replacement strings of GNU parallel (`{}`, `{.}`, `{#}`, `{1/}`) are filled in instead, in `program` quoted for
     /// a shell: that is `sh -c` and the line of a user.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -153,6 +173,8 @@ impl Default for CommandWork {
         Self {
             program: Vec::new(),
             per: Per::Unit,
+            slots: 1,
+            memory_bytes: 0,
             parallel: false,
             env: BTreeMap::new(),
             timeout_ms: None,
@@ -176,6 +198,20 @@ impl CommandWork {
         !(self.inputs.is_empty() && self.outputs.is_empty())
     }
 
+    /// What a run takes of its node, if that can be.
+    ///
+    /// # Errors
+    /// It cannot; the sentence says what to write.
+    pub fn needs(&self) -> Result<Resources, String> {
+        if !(1..=SLOTS_MAX).contains(&self.slots) {
+            return Err(format!("`slots` is {}: write 1 to {SLOTS_MAX}", self.slots));
+        }
+        if self.memory_bytes > MEMORY_MAX {
+            return Err(format!("`memory` is {} bytes: write up to {MEMORY_MAX}", self.memory_bytes));
+        }
+        Ok(Resources::new(self.slots, self.memory_bytes))
+    }
+
     /// Bytes of the longest content that a unit may upload.
     pub fn upload_max(&self) -> u64 {
         if self.outputs.is_empty() {
@@ -196,6 +232,18 @@ pub const FILES_LIMIT: u64 = 256 << 20;
 
 fn is_usual(per: &Per) -> bool {
     *per == Per::Unit
+}
+
+fn one_slot() -> u16 {
+    1
+}
+
+fn is_one_slot(slots: &u16) -> bool {
+    *slots == one_slot()
+}
+
+fn is_none(bytes: &u64) -> bool {
+    *bytes == 0
 }
 
 fn files_limit() -> u64 {

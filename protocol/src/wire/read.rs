@@ -41,6 +41,8 @@ kinds! {
     /// How often the worker became able to run what it had refused.
     10 ABLE Able(u32 = Field::read);
     11 TIME_LEFT TimeLeft(TimeLeft = Field::read);
+    /// What the worker has for runs, beside the slots of its hello.
+    12 HAS Has(Resources = has);
     33 WELCOME Welcome(Welcome = Field::read);
     34 OFFERS Offers(Offers<'a> = Offers::read);
     /// Credit and ranges of result sequences.
@@ -48,6 +50,7 @@ kinds! {
     36 HEARTBEAT_ANSWER HeartbeatAnswer(HeartbeatAnswer = Field::read);
     37 REVOKE Revoke(Revoke = Field::read);
     38 PACE Pace(Pace = Field::read);
+    39 NEEDS Needs(Needs = needs);
 }
 
 /// Walks the messages of an opened datagram. After an error it ends.
@@ -97,6 +100,20 @@ pub fn is_of_boot(datagram: &[u8], boot: Boot) -> bool {
 fn heartbeat(body: &mut Reader<'_>) -> Result<Heartbeat, Malformed> {
     let beat = Heartbeat::read(body)?;
     if beat.part < beat.parts { Ok(beat) } else { Err(Malformed) }
+}
+
+/// A later version knows resources that this one does not: no job asks for them here.
+fn has(body: &mut Reader<'_>) -> Result<Resources, Malformed> {
+    let rows: Vec<(u8, u64)> = Field::read_all(body)?;
+    let known =
+        rows.into_iter().filter_map(|(number, amount)| Some((Resource::from_number(number)?, amount)));
+    Ok(known.fold(Resources::NONE, |all, (of, amount)| all.with(of, amount)))
+}
+
+/// What a run takes without a slot, or of a resource that this version does not know, is nothing to run here.
+fn needs(body: &mut Reader<'_>) -> Result<Needs, Malformed> {
+    let needs = Needs::read(body)?;
+    if needs.run.of(Resource::Slots) > 0 { Ok(needs) } else { Err(Malformed) }
 }
 
 fn ranges<'a>(body: &mut Reader<'a>) -> Result<Ranges<'a>, Malformed> {

@@ -79,6 +79,8 @@ fn sample() -> Vec<u8> {
         p.bye();
         p.pace(&Pace { idle_ms: 1, reconnect_ms: 2, period_ms: 3 });
         p.time_left(&TimeLeft { left_us: 9, work_us: 8 });
+        p.has(&Resources::new(0, 7));
+        p.offer_of(&offer(12), Resources::new(2, 5));
     })
 }
 
@@ -105,8 +107,10 @@ fn every_message_comes_back_as_it_was() {
     assert_eq!(
         kinds.join(" "),
         "Hello TaskAck Results Feedback Heartbeat Welcome Offers ResultAck HeartbeatAnswer Revoke \
-         Facts Load Ages Bye Pace TimeLeft"
+         Facts Load Ages Bye Pace TimeLeft Has Needs Offers"
     );
+    assert_eq!(read[16], Message::Has(Resources::new(0, 7)));
+    assert_eq!(read[17], Message::Needs(Needs { job: JobId(7), run: Resources::new(2, 5) }));
     assert_eq!(read[15], Message::TimeLeft(TimeLeft { left_us: 9, work_us: 8 }));
     assert_eq!(read[14], Message::Pace(Pace { idle_ms: 1, reconnect_ms: 2, period_ms: 3 }));
     assert_eq!(read[10..12], [Message::Facts(facts()), Message::Load(load())]);
@@ -343,4 +347,37 @@ fn each_hello_of_a_datagram_must_name_the_boot_of_its_session() {
     assert!(!is(&[&[200, 1, 0, 9][..], &hello(2)].concat(), Boot(1)), "a kind that nobody knows is skipped");
     let cut = &hello(2)[..11];
     assert!(is(&[&other[..], cut].concat(), Boot(1)), "what is cut is none");
+}
+
+#[test]
+fn what_a_run_takes_stands_before_each_head_of_its_job() {
+    let run = Resources::new(4, 1 << 30);
+    let mut packer = Packer::new();
+    (0..200).for_each(|attempt| packer.offer_of(&offer(attempt), run));
+    packer.offer(&Offer { job: JobId(8), ..offer(200) });
+    for datagram in packer.finish() {
+        assert!(datagram.len() <= PLAIN_BYTES_MAX);
+        let mut needs = None;
+        for message in messages(&datagram).map(Result::unwrap) {
+            match message {
+                Message::Needs(said) => needs = Some(said),
+                Message::Offers(offers) => {
+                    let job = offers.map(Result::unwrap).next().unwrap().job;
+                    assert_eq!(needs.take(), (job == JobId(7)).then_some(Needs { job, run }));
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn resources_that_this_version_does_not_know_are_skipped_and_nothing_runs_that_needs_them() {
+    let body = |number: u8| [[number].as_slice(), &5_u64.to_le_bytes()].concat();
+    let has = [&[kind::HAS, 18, 0][..], &body(200), &body(1)].concat();
+    assert_eq!(messages(&has).next(), Some(Ok(Message::Has(Resources::new(0, 5)))));
+    let needs = |number: u8| [&[kind::NEEDS, 17, 0][..], &[0; 8], &body(number)].concat();
+    assert!(messages(&needs(0)).next().unwrap().is_ok());
+    assert_eq!(messages(&needs(200)).next(), Some(Err(Malformed)));
+    assert_eq!(messages(&needs(1)).next(), Some(Err(Malformed)), "without a slot nothing runs");
 }

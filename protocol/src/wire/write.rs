@@ -80,7 +80,15 @@ impl Packer {
     }
 
     /// Opens a grouped message, or goes on with the one that is open.
-    fn group(&mut self, kind: u8, job: JobId, spec: ContentHash, attempt: Option<u64>, entry_bytes: usize) {
+    fn group(
+        &mut self,
+        kind: u8,
+        job: JobId,
+        spec: ContentHash,
+        attempt: Option<u64>,
+        entry_bytes: usize,
+        needs: Option<Needs>,
+    ) {
         let head = if kind == kind::OFFERS { OFFER_HEAD_BYTES } else { RESULT_HEAD_BYTES };
         if let Some(group) = &mut self.group {
             let joins = group.kind == kind
@@ -94,7 +102,11 @@ impl Packer {
                 return;
             }
         }
-        self.make_room(MESSAGE_HEAD_BYTES + head + entry_bytes);
+        let needs_bytes = if needs.is_some() { MESSAGE_HEAD_BYTES + NEEDS_BYTES_MAX } else { 0 };
+        self.make_room(needs_bytes + MESSAGE_HEAD_BYTES + head + entry_bytes);
+        if let Some(needs) = needs {
+            self.message(kind::NEEDS, |out| needs.put(out));
+        }
         let at = self.open.len();
         self.open.push(kind);
         ((head + entry_bytes) as u16).put(&mut self.open);
@@ -107,7 +119,13 @@ impl Packer {
 
     /// Packs an offer; offers of one job with consecutive attempts share a head.
     pub fn offer(&mut self, offer: &Offer) {
-        self.group(kind::OFFERS, offer.job, offer.spec, Some(offer.attempt.0), OFFER_ENTRY_BYTES);
+        self.offer_of(offer, Resources::ONE_SLOT);
+    }
+
+    /// As [`Packer::offer`], of a job whose runs take `run`: that stands before each head.
+    pub fn offer_of(&mut self, offer: &Offer, run: Resources) {
+        let needs = (run != Resources::ONE_SLOT).then_some(Needs { job: offer.job, run });
+        self.group(kind::OFFERS, offer.job, offer.spec, Some(offer.attempt.0), OFFER_ENTRY_BYTES, needs);
         (offer.lo, offer.units).put(&mut self.open);
     }
 
@@ -117,7 +135,8 @@ impl Packer {
     /// Where the body is longer than [`crate::limits::RESULT_BODY_BYTES_MAX`].
     pub fn result(&mut self, result: &ResultEntry<'_>) {
         assert!(result.body.len() <= crate::limits::RESULT_BODY_BYTES_MAX, "bodies are cut before packing");
-        self.group(kind::RESULTS, result.job, result.spec, None, RESULT_ENTRY_BYTES + result.body.len());
+        let entry_bytes = RESULT_ENTRY_BYTES + result.body.len();
+        self.group(kind::RESULTS, result.job, result.spec, None, entry_bytes, None);
         let out = &mut self.open;
         (result.sequence, result.attempt).put(out);
         (result.lo, result.units).put(out);
@@ -193,6 +212,7 @@ plain! {
     time_left(TimeLeft): TIME_LEFT;
     welcome(Welcome): WELCOME;
     heartbeat_answer(HeartbeatAnswer): HEARTBEAT_ANSWER;
+    has(Resources): HAS;
     revoke(Revoke): REVOKE;
     pace(Pace): PACE;
 }

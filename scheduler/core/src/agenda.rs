@@ -98,6 +98,8 @@ pub(crate) struct Agenda {
     pub(crate) deaths: Deaths,
     /// Something came to be given out.
     pub(crate) work_came: bool,
+    /// A job has ended, or its results are merged: others may wait for that.
+    pub(crate) links_changed: bool,
     /// The last turn had more to give out than it could.
     pub(crate) goes_on: bool,
     /// When the period is over.

@@ -12,12 +12,10 @@ use starfarm_protocol::wire::{CommandUnit, FailReason};
 use crate::checks::Checks;
 use crate::deed::Deeds;
 use crate::farm::Farm;
-use crate::health::Presence;
 use crate::hits::Hit;
 use crate::job::{Body, FailedUnit, Job, JobFacts, JobState, Rate};
 use crate::jobs::Jobs;
 use crate::queues::{Class, DECIDED, FAILED, Queues};
-use crate::rating::Rating;
 use crate::reconnect::Periods;
 
 /// What cannot be, since it is decided from what was decided before.
@@ -84,10 +82,14 @@ impl Farm {
                 let why = why.as_ref().map(ToString::to_string);
                 Event::JobState { job: *job, state: JobChange::To(*to), why }
             }
-            Record::Ended(ended) => state(ended.job, ended.state),
+            Record::Ended(ended) => self.ends(ended),
             Record::Deleted { job } => Event::JobState { job: *job, state: JobChange::Deleted, why: None },
             Record::Retried { job, .. } | Record::Rerun { job, .. } if self.jobs.at(*job).state.ended() => {
                 state(*job, JobState::Queued)
+            }
+            Record::Grown { job, chunks, .. } => {
+                let more: u128 = chunks.iter().map(|chunk| u128::from(chunk.units)).sum();
+                Event::JobGrown { job: *job, units: self.jobs.at(*job).facts.units + more }
             }
             &Record::Moved { job, place } => Event::JobMoved { job, place: u64::from(place) + 1 },
             Record::Ran { job, units, node, .. } => {
@@ -131,6 +133,7 @@ impl Farm {
             let (check, planted) = (checks.share.fraction(), checks.planted.len() as u64);
             deeds.event(Event::TrustChecks { job, check, planted });
         }
+        self.waits(job).into_iter().for_each(|event| deeds.event(event));
     }
 
     /// What a node's mark tells, if it is news.
@@ -175,18 +178,9 @@ impl Farm {
     /// It does not fit those before it: it is not of this farm, or a bug wrote it.
     pub(crate) fn apply(&mut self, record: &Record) -> Result<(), String> {
         match record {
-            Record::Epoch { .. } => self.jobs.asked = None,
+            Record::Epoch { .. } => (self.jobs.asked, self.jobs.linked) = (None, None),
             &Record::Periods { lost_us, period_us } => self.reconnect.noted = Periods { lost_us, period_us },
-            Record::Submitted(facts) => {
-                if self.jobs.get(facts.job).is_some() {
-                    return Err(format!("job {} is submitted twice", facts.job.0));
-                }
-                let mut job = Job::new(facts.clone(), self.config.hits_kept);
-                if let Some((_, checks)) = self.jobs.asked.take().filter(|(id, _)| *id == facts.job) {
-                    job.checks = checks;
-                }
-                self.jobs.insert(job);
-            }
+            Record::Submitted(facts) => self.apply_submitted(facts)?,
             Record::State { job, state, why } => {
                 self.unfinished(*job)?;
                 if state.ended() {
@@ -212,9 +206,14 @@ impl Farm {
                 self.apply_trial(record)?
             }
             Record::Retried { .. } | Record::Rerun { .. } => self.apply_again(record)?,
+            Record::Grown { job, chunks, state, end } => {
+                self.unfinished(*job)?;
+                self.jobs.at_mut(*job).grow(chunks, state, *end)?;
+            }
             Record::Trust { job, check, planted } => {
                 self.jobs.asked = Some((*job, Checks::asked(*check, planted)));
             }
+            Record::Linked { job, terms } => self.jobs.linked = Some((*job, terms.clone())),
             Record::Checked { job, units } => self.known(*job)?.checks.add_checked(*units),
             Record::Untrue { job, untrue } => self.apply_untrue(*job, *untrue)?,
             Record::Doubtful { job, node, units } => self.known(*job)?.checks.add_doubtful(*node, *units),
@@ -224,6 +223,7 @@ impl Farm {
                     return Err(format!("job {} is deleted and has not ended", job.0));
                 }
                 self.jobs.remove(*job);
+                self.queues.forget_job(*job);
             }
             Record::Conflict { job, lo, hi, node } => {
                 self.known(*job)?.add_conflict(Interval::new(*lo, *hi), *node);
@@ -241,6 +241,24 @@ impl Farm {
                 self.nodes.given(*node);
             }
         }
+        Ok(())
+    }
+
+    fn apply_submitted(&mut self, facts: &JobFacts) -> Result<(), String> {
+        if self.jobs.get(facts.job).is_some() {
+            return Err(format!("job {} is submitted twice", facts.job.0));
+        }
+        let mut job = Job::new(facts.clone(), self.config.hits_kept);
+        if let Some((_, checks)) = self.jobs.asked.take().filter(|(id, _)| *id == facts.job) {
+            job.checks = checks;
+        }
+        if let Some((_, terms)) = self.jobs.linked.take().filter(|(id, _)| *id == facts.job) {
+            job = job.with_terms(terms);
+        }
+        if job.terms.max_nodes.is_some() {
+            self.queues.count_nodes(facts.job);
+        }
+        self.jobs.insert(job);
         Ok(())
     }
 
@@ -399,55 +417,6 @@ impl Farm {
             self.jobs.queue_up(id);
         }
         Ok(())
-    }
-
-    fn apply_node(&mut self, record: &Record) {
-        let (Record::Node { node: id, .. }
-        | Record::Joined { node: id, .. }
-        | Record::Mark { node: id, .. }
-        | Record::Rating { node: id, .. }) = record
-        else {
-            unreachable!("the caller has looked at its kind");
-        };
-        if let Record::Node { name, boot, .. } = record {
-            self.nodes.given(*id);
-            self.nodes.meet(*id, name, 0);
-            self.nodes.forgotten.remove(*id);
-            self.nodes.alter(*id, |health| health.presence = Presence::Here(*boot));
-            return self.forget_acquitted(*id);
-        }
-        if let Record::Mark { mark, .. } = record {
-            self.nodes.forgotten.takes(*id, *mark);
-        }
-        // A node that was forgotten may be heard once more before it notices.
-        let Some(node) = self.nodes.get_mut(*id) else { return };
-        match record {
-            Record::Joined { slots, at_us, .. } => {
-                node.joined_us = *at_us;
-                self.nodes.set_slots(*id, *slots);
-            }
-            Record::Rating { started_us, period, periods, .. } => {
-                let period_us = self.reconnect.noted.period_us;
-                node.rating = Rating::restore(*started_us, (*period, period_us), periods);
-            }
-            Record::Mark { mark, .. } => {
-                self.nodes.alter(*id, |health| health.takes(*mark));
-                if *mark == NodeMark::Forgotten {
-                    self.nodes.forget(*id);
-                    self.queues.forget_node(*id);
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// Of what incarnations of node `id` died of only that is kept which still counts: units that are decided
-    /// since would heap up.
-    fn forget_acquitted(&mut self, id: NodeId) {
-        let jobs = &self.jobs;
-        self.nodes.at_mut(id).charged.retain(|(job, unit, boot)| {
-            jobs.get(*job).is_some_and(|job| job.units.deaths.contains(*unit, (id, *boot)))
-        });
     }
 
     fn known(&mut self, job: JobId) -> Result<&mut Job, String> {

@@ -30,7 +30,7 @@ impl Farm {
         // A job whose last unit is decided ends: there is nothing to wait with.
         let job = self.jobs.at(job_id);
         if job.active()
-            && !job.units.coverage().is_decided()
+            && !job.is_decided()
             && let Some(why) = job.bears_no_more()
         {
             self.set_state(job_id, JobState::Paused, Some(why), deeds);
@@ -72,7 +72,7 @@ impl Farm {
     fn bears_one_more(&self, id: NodeId, job: &Job) -> bool {
         let able = self.nodes.iter().filter(|(id, node)| {
             let health = node.health();
-            health.greeted && (health.live() || health.is_outdone()) && !job.refused_by.contains_key(id)
+            health.greeted && (health.live() || health.is_outdone()) && job.could_run(*id, &self.nodes)
         });
         let (sick, all) = able.fold((0, 0), |(sick, all), (other, node)| {
             (sick + usize::from(node.health().is_outdone() || other == id), all + 1)

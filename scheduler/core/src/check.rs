@@ -41,7 +41,7 @@ impl Farm {
         let still_us = STANDSTILL_US.max(STANDSTILL_PERIODS * self.config.settings.period_us);
         let idles = |(id, node): &(NodeId, &Node)| {
             !self.reconnect.waits_for(*id)
-                && self.queues.held(*id) < usize::from(node.slots())
+                && self.idle_slots(*id) > 0
                 && now_us >= self.queues.given_us(*id).max(node.joined_us) + still_us
         };
         let idle: Vec<(NodeId, Name)> =
@@ -51,7 +51,10 @@ impl Farm {
         for job in self.jobs.queued() {
             let id = job.facts.job;
             let able = idle.iter().find(|(node, _)| {
-                !job.refused_by.contains_key(node) && self.next_task(job, *node, now_us).is_some()
+                job.could_run(*node, &self.nodes)
+                    && self.has_slots(job, *node)
+                    && self.may_hold(job, *node)
+                    && self.next_task(job, *node, now_us).is_some()
             });
             let waits = job.active() && job.pending() > 0 && !job.waits_for_lease();
             let Some((_, node)) = able.filter(|_| waits) else {
@@ -116,8 +119,8 @@ mod tests {
     use crate::health::{Presence, Probe};
     use starfarm_protocol::admin::Place;
 
-    use crate::Trust;
     use crate::job::{MaxFailures, NewJob, Refusal, Sizing, WorkFacts};
+    use crate::{Terms, Trust};
 
     /// No turn is made, so that nobody gives out what waits.
     #[test]
@@ -133,6 +136,7 @@ mod tests {
             max_failures: MaxFailures::Usual,
             speculative: false,
             trust: Trust::default(),
+            terms: Terms::default(),
             place: Place::Tail,
         };
         farm.submit(new, 0, &mut deeds).unwrap();
@@ -164,7 +168,7 @@ mod sums {
     use starfarm_protocol::wire::{Hello, Packer};
 
     use super::*;
-    use crate::{Config, Deeds, MaxFailures, NewJob, NodeId, Place, Sizing, Trust, WorkFacts};
+    use crate::{Config, Deeds, MaxFailures, NewJob, NodeId, Place, Sizing, Terms, Trust, WorkFacts};
 
     /// A farm whose only node has two tasks of ten units; job 1 has more.
     fn farm() -> Farm {
@@ -179,6 +183,7 @@ mod sums {
             max_failures: MaxFailures::Usual,
             speculative: false,
             trust: Trust::default(),
+            terms: Terms::default(),
             place: Place::Tail,
         };
         farm.submit(new, 1, &mut deeds).unwrap();

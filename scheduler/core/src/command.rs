@@ -10,6 +10,7 @@ use starfarm_protocol::journal::record::NodeMark;
 use starfarm_protocol::wire::Cancel;
 
 use crate::checks::Trust;
+use crate::conflict::Conflict;
 use crate::deed::Deeds;
 use crate::farm::Farm;
 use crate::job::{Body, JobFacts, JobState, NewJob};
@@ -25,41 +26,6 @@ pub enum CommandError {
     Conflict(Conflict),
 }
 
-/// How a command does not fit the state of things.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Conflict {
-    /// A job to submit has no unit.
-    NoUnit,
-    /// The farm knows [`JOBS_MAX`] jobs.
-    TooManyJobs,
-    /// Trust checks of a job that is no search.
-    NoSearch,
-    /// What is planted in a search is no answer, or leaves it nothing to look for.
-    Planted,
-    /// The job to delete has not ended.
-    NotEnded,
-    /// The job to change has ended so.
-    Ended(JobState),
-    /// The job to retry has ended so, by more than its failed units.
-    EndedForGood(JobState),
-    /// The job to retry has no failed unit.
-    NoFailedUnit,
-    /// The job whose lost outputs are wanted is no job of programs.
-    NoOutputs,
-    /// No output of the job is lost.
-    NoLostOutput,
-    /// The job to resume is not paused.
-    NotPaused,
-    /// The job to switch to is paused.
-    Paused,
-    /// The node to resume is draining since its worker stops.
-    WorkerStops,
-    /// The results of the node to forget are not trusted, and its key can join again.
-    NotTrusted,
-    /// The node to forget is not lost but in this state.
-    NotLost(NodeState),
-}
-
 impl From<Conflict> for CommandError {
     fn from(conflict: Conflict) -> Self {
         Self::Conflict(conflict)
@@ -69,12 +35,22 @@ impl From<Conflict> for CommandError {
 impl Farm {
     /// Adds a job.
     pub fn submit(&mut self, new: NewJob, now_us: u64, deeds: &mut Deeds) -> Result<JobId, Conflict> {
-        if new.units == 0 {
-            return Err(Conflict::NoUnit);
+        match new.units {
+            0 => Err(Conflict::NoUnit),
+            _ => self.add(new, now_us, deeds),
         }
+    }
+
+    /// Adds a job whose units a program names: so far it has none.
+    pub fn submit_growing(&mut self, new: NewJob, now_us: u64, deeds: &mut Deeds) -> Result<JobId, Conflict> {
+        self.add(NewJob { units: 0, ..new }, now_us, deeds)
+    }
+
+    fn add(&mut self, new: NewJob, now_us: u64, deeds: &mut Deeds) -> Result<JobId, Conflict> {
         if self.jobs.len() >= JOBS_MAX {
             return Err(Conflict::TooManyJobs);
         }
+        self.may_have(&new.terms, new.place)?;
         match new.work.body {
             Body::Hits { targets, .. } if !self.is_planted_well(&new, targets) => {
                 return Err(Conflict::Planted);
@@ -85,16 +61,25 @@ impl Farm {
             _ => {}
         }
         let job = JobId(self.jobs.last().0 + 1);
-        let NewJob { name, user, spec, units, work, sizing, max_failures, speculative, trust, place } = new;
+        let NewJob { name, user, spec, units, work, sizing, max_failures, speculative, trust, terms, place } =
+            new;
         let at_us = now_us;
         let facts = JobFacts { job, spec, name, user, units, work, sizing, max_failures, speculative, at_us };
+        if !terms.is_empty() {
+            // As below: no job may start before those that it waits for.
+            self.commit(Record::Linked { job, terms }, deeds);
+        }
         if trust != Trust::default() {
             // Before the job: a crash between the two leaves no job that has what is planted among its results.
             let Trust { check, planted } = trust;
             self.commit(Record::Trust { job, check, planted }, deeds);
         }
         self.commit(Record::Submitted(facts), deeds);
-        if self.nodes.hungry_from(NodeId(0), Reach::Slots).is_some() {
+        if self.jobs.at(job).is_follower() {
+            self.agenda.links_changed = true;
+            self.start_followers(now_us, deeds);
+        }
+        if self.jobs.at(job).active() && self.nodes.hungry_from(NodeId(0), Reach::Slots).is_some() {
             // Its first lease comes to the disk with it: where a node has room it starts as soon as it is there.
             self.lease_first(job, deeds);
         }
@@ -119,6 +104,11 @@ impl Farm {
         match command {
             JobCommand::Delete if !state.ended() => return Err(Conflict::NotEnded.into()),
             JobCommand::Delete => {
+                // Who waited for it hears how it ended while it is known.
+                self.start_followers(now_us, deeds);
+                if let Some(follower) = self.awaits_merge_of(id) {
+                    return Err(Conflict::Awaited(follower).into());
+                }
                 self.commit(Record::Deleted { job: id }, deeds);
             }
             JobCommand::Retry => {
@@ -151,7 +141,10 @@ impl Farm {
             }
             JobCommand::Front => self.put_front(id, deeds),
             JobCommand::Switch if state == JobState::Paused => return Err(Conflict::Paused.into()),
-            JobCommand::Switch => self.switch_to(id, deeds),
+            JobCommand::Switch => match self.waits_for(job).first() {
+                Some(&first) => return Err(Conflict::Waits(first).into()),
+                None => self.switch_to(id, deeds),
+            },
         }
         self.look_at_all();
         Ok(())
@@ -253,9 +246,13 @@ impl Farm {
     /// A paused job goes on.
     fn resume(&mut self, id: JobId, deeds: &mut Deeds) {
         self.forget_blame(id);
-        let job = self.jobs.at_mut(id);
-        job.revoked = None;
-        let state = if job.totals.started_us.is_some() { JobState::Running } else { JobState::Queued };
+        self.jobs.at_mut(id).revoked = None;
+        let job = self.jobs.at(id);
+        let state = match job.totals.started_us {
+            Some(_) => JobState::Running,
+            None if self.waits_for(job).is_empty() => JobState::Queued,
+            None => JobState::Waiting,
+        };
         self.set_state(id, state, None, deeds);
     }
 

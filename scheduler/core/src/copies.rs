@@ -19,12 +19,15 @@ impl Farm {
     pub(crate) fn speculate(&mut self, id: NodeId, now_us: u64, deeds: &mut Deeds) {
         let node = self.nodes.at(id);
         let (slots, tasks) = (usize::from(node.slots()), self.queues.ids_at(id).len());
-        if !node.health().takes_tasks() || tasks >= slots {
+        if !node.health().takes_tasks() || tasks >= slots || self.idle_slots(id) == 0 {
             return;
         }
         self.renew_copying(now_us);
         let mut jobs = std::mem::take(&mut self.agenda.copying.jobs);
-        let may = |job: &Job| ends(job) && self.jobs.gives_out(job) && !job.refused_by.contains_key(&id);
+        let may = |job: &Job| {
+            let could = job.could_run(id, &self.nodes) && self.has_slots(job, id);
+            ends(job) && self.jobs.gives_out(job) && could
+        };
         if let Some((job_id, found)) = jobs.iter_mut().find(|(job, _)| self.jobs.get(*job).is_some_and(may)) {
             self.agenda.walks += u64::from(found.is_none());
             let found = found.get_or_insert_with(|| self.candidates(*job_id, now_us));

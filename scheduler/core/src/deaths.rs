@@ -22,7 +22,9 @@ impl Farm {
     pub(crate) fn may_have_run(&self, id: NodeId) -> Vec<(JobId, u128)> {
         let node = self.nodes.at(id);
         let mut units = node.running.clone();
-        let free = usize::from(node.slots()).saturating_sub(units.len());
+        let width = |job: JobId| self.jobs.get(job).map_or(1, Job::width);
+        let taken: usize = units.iter().map(|(job, _)| width(*job)).sum();
+        let mut free = usize::from(node.slots()).saturating_sub(taken);
         if free == 0 {
             return units;
         }
@@ -40,7 +42,11 @@ impl Farm {
             Per::Unit => task.at.lo..task.at.hi,
             Per::Task => task.at.lo..task.at.lo + 1,
         };
-        let begun = tasks.iter().take(free);
+        let begun = tasks.iter().take_while(|task| {
+            let fits = free > 0;
+            free = free.saturating_sub(width(task.job));
+            fits
+        });
         let begun = begun.flat_map(|task| may_be_unit(task).map(|unit| (task.job, unit)));
         units.extend(begun.take(DEATH_UNITS_MAX));
         units

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use starfarm_protocol::ids::{JobId, NodeId};
 use starfarm_protocol::interval::Interval;
 use starfarm_protocol::limits::NODE_TASKS_MAX;
+use starfarm_protocol::resources::Resources;
 
 use crate::deed::Deeds;
 use crate::farm::Farm;
@@ -13,7 +14,7 @@ use crate::job::{Job, JobState, Returned};
 use crate::limits::{LOOKS, PATIENCE_US, WHOLE};
 use crate::nodes::{Nodes, Reach};
 use crate::queues::{Size, Task};
-use crate::refill::whole_units;
+use crate::refill::{Ideal, whole_units};
 
 /// How little a unit should go to a node: the worst first. There is always a node that no other beats, so this
 /// is a preference and never keeps a unit from all of them.
@@ -29,7 +30,7 @@ struct Aversion {
 struct Choice {
     /// The node.
     id: NodeId,
-    /// Live nodes that have not refused the job.
+    /// Live nodes that could run the job.
     able: usize,
     /// The node has a unit that was running when a worker died. It gets one at a time, or the innocent would die
     /// with the guilty again.
@@ -70,7 +71,7 @@ impl Farm {
         if !self.agenda.hung.is_empty() {
             self.copy_hung(id, now_us, deeds);
         }
-        let mut at = 0;
+        let (mut at, mut within) = (0, self.nodes.at(id).has());
         while let Some(job_id) = self.jobs.open_at(at) {
             let job = self.jobs.at(job_id);
             if !job.active() || job.pending() == 0 {
@@ -82,11 +83,14 @@ impl Farm {
                 continue;
             }
             at += 1;
-            if !self.jobs.gives_out(job) {
+            if !self.jobs.gives_out(job) || !within.fits(job.needs()) {
                 continue;
             }
             if let Some(again_us) = job.asked_again_us(id).filter(|at_us| now_us < *at_us) {
                 self.agenda.wake_at(again_us);
+                continue;
+            }
+            if !self.may_hold(job, id) {
                 continue;
             }
             let doubted = self.doubts(job, id);
@@ -97,13 +101,12 @@ impl Farm {
             }
             let slots = usize::from(self.nodes.at(id).slots());
             let most = if reach == Reach::Slots || doubted { slots } else { NODE_TASKS_MAX as usize };
-            let room = self.room(job, id, &ideal, most, now_us);
-            assert!(
-                ideal.units > 0 && room <= most,
-                "a task has units, and a node no more of them than it may hold"
-            );
+            let room = self.room_now(job, id, &ideal, (within, reach, most), now_us);
+            let gap = self.gap(job, within);
             if room == 0 {
-                return false;
+                let Some(gap) = gap else { return false };
+                within = gap;
+                continue;
             }
             // One that is asked again whether it can run the job shows that with a task a slot.
             let asked = job.refused_by.contains_key(&id);
@@ -122,11 +125,33 @@ impl Farm {
                 return true;
             }
             if is_full && job.pending() > 0 && !asked && !doubted {
-                // What it holds ahead of the next job would keep what is left of this one waiting.
-                return false;
+                // What it holds ahead of the next job would keep what is left of this one waiting, but for slots in which
+                // nothing of this one fits.
+                let Some(gap) = gap else { return false };
+                within = gap;
             }
         }
         self.nodes.at(id).health().is_there()
+    }
+
+    /// Tasks of `job`, `most` of them, that node `id` has room for within that much of what it has.
+    fn room_now(
+        &self,
+        job: &Job,
+        id: NodeId,
+        ideal: &Ideal,
+        (within, reach, most): (Resources, Reach, usize),
+        now_us: u64,
+    ) -> usize {
+        let mut room = self.room_within(job, id, ideal, within, most, now_us);
+        if reach == Reach::Slots && job.is_wide() {
+            room = room.min(self.idle_slots(id) / job.width());
+        }
+        assert!(
+            ideal.units > 0 && room <= most,
+            "a task has units, and a node no more of them than it may hold"
+        );
+        room
     }
 
     /// As many tasks of a job as node `id` has room for go from gq, refilled if need be, to it; true where it has no room
@@ -249,11 +274,16 @@ impl Farm {
                 .queues
                 .tasks_at(id)
                 .any(|task| task.job == job_id && task.at.units() == 1 && units.deaths.has(task.at.lo));
-        let refused = job.refused_by.keys().filter(|id| self.nodes.is_live(**id)).count();
-        let live = self.nodes.live_nodes() as usize;
-        let able =
-            live.checked_sub(refused).expect("those that refused it and live are among those that live");
-        Some(Choice { id, able, has_suspect, elsewhere })
+        Some(Choice { id, able: self.able_nodes(job), has_suspect, elsewhere })
+    }
+
+    /// Live nodes that could run a job, and may have tasks of it beside those that have.
+    fn able_nodes(&self, job: &Job) -> usize {
+        if job.terms.max_nodes.is_none() {
+            return job.able_nodes(&self.nodes);
+        }
+        let able = |id: NodeId| job.could_run(id, &self.nodes) && self.may_hold(job, id);
+        self.nodes.taking().filter(|(id, _)| able(*id)).count()
     }
 
     /// What is cut next of a job lies elsewhere than what node `id` failed.
@@ -278,7 +308,7 @@ impl Job {
         }
         let died = self.units.deaths.of(unit).map(|death| death.0);
         let failed = self.units.failures.of(unit).map(|run| run.1);
-        let able = |id: &NodeId| nodes.is_live(*id) && !self.refused_by.contains_key(id);
+        let able = |id: &NodeId| nodes.is_live(*id) && self.could_run(*id, nodes);
         // Whoever is not among these is not averse at all.
         let blamed: BTreeSet<NodeId> = died.chain(failed).filter(able).collect();
         choice.able > blamed.len() || blamed.into_iter().any(|other| self.aversion(other, unit) < aversion)

@@ -3,6 +3,7 @@
 
 use starfarm_events::Event;
 use starfarm_protocol::ids::NodeId;
+use starfarm_protocol::resources::Resource;
 use starfarm_protocol::wire::{Facts, Feedback, Malformed, Message, messages};
 
 use crate::deed::Deeds;
@@ -45,6 +46,10 @@ impl Farm {
                 }
                 Ok(Message::Able(times)) => self.on_able(id, times, now_us),
                 Ok(Message::TimeLeft(left)) => self.on_time_left(id, left, now_us, deeds),
+                Ok(Message::Has(has)) => {
+                    self.nodes.at_mut(id).memory_bytes = has.of(Resource::Memory);
+                    self.nodes.mark(id);
+                }
                 Ok(Message::Ages(told)) => ages = told.take(AGES_MAX).collect(),
                 Ok(_) | Err(Malformed) => self.nodes.at_mut(id).totals.malformed += 1,
             }

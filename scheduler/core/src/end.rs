@@ -30,7 +30,7 @@ impl Farm {
             return;
         }
         // What a node that is not trusted computed may be about to be wanted again.
-        let is_decided = || job.units.coverage().is_decided() && !self.nodes.are_traced();
+        let is_decided = || job.is_decided() && !self.nodes.are_traced();
         if job.satisfied() || is_decided() {
             let failed = job.units.coverage().count(Class::Failed) > 0;
             let state = if failed { JobState::Failed } else { JobState::Finished };
@@ -56,6 +56,7 @@ impl Farm {
             self.certify(id, computed_by, deeds);
         }
         self.agenda.work_came = true;
+        self.agenda.links_changed = true;
     }
 
     /// Units of a job are wanted again, as `record` has it.

@@ -77,7 +77,7 @@ impl Farm {
             let takes = self.may_copy(id, task, true, now_us)
                 && self.nodes.at(id).health().takes_tasks()
                 && self.jobs.gives_out(job)
-                && !job.refused_by.contains_key(&id)
+                && job.could_run(id, &self.nodes)
                 && self.has_time(job, id, at.units(), now_us)
                 && self.room(job, id, &self.ideal(job, id), NODE_TASKS_MAX as usize, now_us) > 0;
             if takes {

@@ -158,6 +158,12 @@ impl Farm {
             looks += own.len();
             own.into_iter().for_each(|own| its.remove(own));
         }
+        if !its.intervals().is_empty() && !self.may_hold(self.jobs.at(held.job), id) {
+            // Others have its place by now.
+            self.withdraw_from(id, self.so_far(held.job, Cancel::Forced), now_us);
+            return looks as u64;
+        }
+        let job = self.jobs.at_mut(held.job);
         for at in its.intervals() {
             self.queues.adopt(&mut job.units, id, at, now_us);
         }

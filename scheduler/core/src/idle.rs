@@ -31,16 +31,22 @@ impl Farm {
             let found = match job {
                 job if job.pending() == 0 => IdleReason::NothingLeft,
                 job if job.refused_by.contains_key(&id) => IdleReason::Refused,
+                job if !job.fits(id, &self.nodes) => IdleReason::TooSmall,
                 job if job.state == JobState::Paused => IdleReason::Paused,
+                job if job.state == JobState::Waiting => IdleReason::After,
+                job if !self.may_hold(job, id) => IdleReason::MaxNodes,
                 job if self.next_task(job, id, now_us).is_none() => IdleReason::NoTime,
                 _ => return Some(IdleReason::Waiting),
             };
             // What is nearest to work tells most: what a person's word would give it, then what it could do once
             // it is repaired.
             let rank = |reason| match reason {
-                IdleReason::Paused => 4,
-                IdleReason::Refused => 3,
-                IdleReason::NoTime => 2,
+                IdleReason::Paused => 7,
+                IdleReason::Refused => 6,
+                IdleReason::MaxNodes => 5,
+                IdleReason::NoTime => 4,
+                IdleReason::TooSmall => 3,
+                IdleReason::After => 2,
                 IdleReason::NothingLeft => 1,
                 _ => 0,
             };

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use starfarm_protocol::admin::Place;
+use starfarm_protocol::admin::{MergeState, Place};
 use starfarm_protocol::ids::{Attempt, ContentHash};
 use starfarm_protocol::interval::Interval;
 pub use starfarm_protocol::job::{
@@ -12,11 +12,14 @@ pub use starfarm_protocol::job::{
 };
 pub use starfarm_protocol::journal::record::JobTotals;
 use starfarm_protocol::reason::HoldReason;
+use starfarm_protocol::resources::{Resource, Resources};
 use starfarm_protocol::spec::Stop;
+use starfarm_protocol::terms::Terms;
 use starfarm_protocol::units::Units;
 use starfarm_protocol::wire::Cancel;
 
 use crate::checks::{Checks, Trust};
+use crate::growth::Growth;
 use crate::health::Probe;
 use crate::hits::{Hit, Hits, HitsKept};
 use crate::late::Late;
@@ -50,6 +53,8 @@ pub struct NewJob {
     pub speculative: bool,
     /// How its results are checked; for searches alone.
     pub trust: Trust,
+    /// Which jobs it starts after, its labels, how many nodes it may have.
+    pub terms: Terms,
     /// Where in jq it goes.
     pub place: Place,
 }
@@ -96,6 +101,7 @@ pub(crate) struct Returned {
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) facts: JobFacts,
+    pub(crate) terms: Terms,
     pub(crate) state: JobState,
     /// Why the farm paused it; none where a person did, or it is not paused.
     pub(crate) paused_for: Option<HoldReason>,
@@ -121,6 +127,8 @@ pub(crate) struct Job {
     pub(crate) blame: Blame,
     /// Units failed when a person let it go on after failures: what it bears counts from there.
     pub(crate) forgiven: u128,
+    /// Where a program names its units: those that it has named so far.
+    pub(crate) growth: Option<Box<Growth>>,
     /// Its trust checks.
     pub(crate) checks: Checks,
     /// Intervals that were computed twice with different results, and whose result came second.
@@ -131,6 +139,8 @@ pub(crate) struct Job {
     pub(crate) hang_told: bool,
     /// Attempts before this number were revoked from their nodes, and how.
     pub(crate) revoked: Option<(Attempt, Cancel)>,
+    /// How the merge of its results stands, where they are to be merged.
+    pub(crate) merge: Option<MergeState>,
     pub(crate) totals: JobTotals,
     /// The counters that the journal has last heard of.
     pub(crate) noted: JobTotals,
@@ -154,9 +164,11 @@ impl Job {
             Body::Hits { stop: Stop::AllTargets, targets } => Some(targets),
             _ => None,
         };
+        let growth = (facts.units == 0).then(Box::default);
         let totals = JobTotals { submitted_us: facts.at_us, ..JobTotals::default() };
         Self {
             facts,
+            terms: Terms::default(),
             state: JobState::Queued,
             paused_for: None,
             units,
@@ -172,14 +184,28 @@ impl Job {
             denied: BTreeMap::new(),
             blame: Blame::default(),
             forgiven: 0,
+            growth,
             checks: Checks::default(),
             conflicts: Vec::new(),
             refused_by: BTreeMap::new(),
             hang_told: false,
             revoked: None,
+            merge: None,
             totals,
             noted: JobTotals::default(),
         }
+    }
+
+    /// Its terms, as it was submitted.
+    pub(crate) fn with_terms(mut self, terms: Terms) -> Self {
+        self.terms = terms;
+        self.state = self.first_state();
+        self
+    }
+
+    /// The state in which it is submitted.
+    pub(crate) fn first_state(&self) -> JobState {
+        if self.terms.waits() { JobState::Waiting } else { JobState::Queued }
     }
 
     /// A hit; false if it was known.
@@ -282,6 +308,7 @@ impl Job {
         }
         self.late.end(self.units.coverage());
         self.hits.ended(true);
+        self.growth.iter_mut().for_each(|growth| growth.close());
     }
 
     /// Units are wanted again, failed ones or any; true where it had ended, and goes on.
@@ -298,6 +325,8 @@ impl Job {
         // What was computed by nodes that are not trusted is computed again.
         self.checks.doubtful.clear();
         self.state = JobState::Queued;
+        // They are merged anew at the next end.
+        self.merge = self.merge.map(|_| MergeState::Waiting);
         self.totals.ended_us = None;
         self.revoked = None;
         true
@@ -406,6 +435,30 @@ impl Job {
 }
 
 impl Job {
+    /// What a run of it takes of its node.
+    pub(crate) fn needs(&self) -> Resources {
+        self.facts.work.needs
+    }
+
+    /// Slots that a run of it takes.
+    pub(crate) fn width(&self) -> usize {
+        self.needs().of(Resource::Slots) as usize
+    }
+
+    /// A run of it takes other than one slot.
+    pub(crate) fn is_wide(&self) -> bool {
+        self.needs() != Resources::ONE_SLOT
+    }
+
+    /// It has not started, and may have to wait for others before it does.
+    pub(crate) fn is_follower(&self) -> bool {
+        match self.state {
+            JobState::Waiting => true,
+            JobState::Paused => self.terms.waits() && self.totals.started_us.is_none(),
+            _ => false,
+        }
+    }
+
     /// So much failed that it should wait for a person.
     pub(crate) fn bears_no_more(&self) -> Option<HoldReason> {
         let coverage = self.units.coverage();

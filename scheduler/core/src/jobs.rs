@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use starfarm_protocol::ids::JobId;
+use starfarm_protocol::terms::Terms;
 
 use crate::checks::Checks;
 use crate::job::{Job, JobState};
@@ -15,9 +16,15 @@ pub(crate) struct Jobs {
     queue: VecDeque<JobId>,
     /// Those of them that run.
     running: BTreeSet<JobId>,
+    /// Those that may have to wait for others before they start.
+    followers: BTreeSet<JobId>,
     last: u64,
+    /// How many of those in jq are wide.
+    wide: usize,
     /// The trust checks of the job that is to be submitted next.
     pub(crate) asked: Option<(JobId, Checks)>,
+    /// The terms of the job that is to be submitted next.
+    pub(crate) linked: Option<(JobId, Terms)>,
     open: OpenJobs,
     /// The scheduler's disk is below its low-water mark.
     no_room: bool,
@@ -28,8 +35,8 @@ pub(crate) struct Jobs {
 struct OpenJobs {
     /// These may be given out now.
     active: VecDeque<JobId>,
-    /// These are paused.
-    paused: Vec<JobId>,
+    /// These are paused, or wait for other jobs.
+    held: Vec<JobId>,
     /// Nothing has changed in jq since, nor a state, and nothing came back.
     is_fresh: bool,
 }
@@ -79,6 +86,11 @@ impl Jobs {
         self.all.values_mut()
     }
 
+    /// A job in jq is wide.
+    pub(crate) fn has_wide(&self) -> bool {
+        self.wide > 0
+    }
+
     /// The jobs from number `from` on.
     pub(crate) fn from(&self, from: JobId) -> impl Iterator<Item = &Job> {
         self.all.range(from..).map(|(_, job)| job)
@@ -113,6 +125,9 @@ impl Jobs {
     pub(crate) fn insert(&mut self, job: Job) {
         let id = job.facts.job;
         self.given(id);
+        if job.is_follower() {
+            self.followers.insert(id);
+        }
         let known = self.all.insert(id, job);
         assert!(known.is_none(), "job {} is new", id.0);
         self.queue_up(id);
@@ -123,26 +138,36 @@ impl Jobs {
         assert!(job.state.ended(), "a job that is forgotten has ended");
         debug_assert!(!self.queue.contains(&id), "and has left jq");
         assert!(!self.running.contains(&id), "and runs no more");
+        assert!(!self.followers.contains(&id), "and waits for nobody");
     }
 
     /// A job that goes on, or begins, stands at the tail of jq.
     pub(crate) fn queue_up(&mut self, id: JobId) {
         debug_assert!(!self.queue.contains(&id), "a job stands in jq once");
-        assert!(self.at(id).active(), "what enters jq can be given out");
+        let job = self.at(id);
+        let (is_active, is_wide) = (job.active(), job.is_wide());
+        assert!(is_active || job.is_follower(), "what enters jq can be given out, or waits for others");
+        self.wide += usize::from(is_wide);
         self.queue.push_back(id);
-        self.open.active.push_back(id);
+        if is_active {
+            self.open.active.push_back(id);
+        } else {
+            self.open.held.push(id);
+        }
     }
 
     /// A job takes this place in jq, or the tail where there are fewer.
     pub(crate) fn move_to(&mut self, id: JobId, place: usize) {
         assert!(!self.at(id).state.ended(), "what stands in jq has not ended");
         self.leave_queue(id);
+        self.wide += usize::from(self.at(id).is_wide());
         self.queue.insert(place.min(self.queue.len()), id);
         self.renew();
     }
 
     /// A job leaves jq.
     pub(crate) fn leave_queue(&mut self, id: JobId) {
+        let before = self.queue.len();
         for queue in [&mut self.queue, &mut self.open.active] {
             // As a rule it is the current job.
             if queue.front() == Some(&id) {
@@ -151,8 +176,15 @@ impl Jobs {
                 queue.retain(|other| *other != id);
             }
         }
-        self.open.paused.retain(|other| *other != id);
+        self.open.held.retain(|other| *other != id);
+        let has_left = self.queue.len() < before;
+        self.wide -= usize::from(has_left && self.at(id).is_wide());
         debug_assert!(!self.queue.contains(&id) && !self.open.active.contains(&id), "it stood there once");
+    }
+
+    /// The jobs that may have to wait for others before they start, by number.
+    pub(crate) fn followers(&self) -> impl Iterator<Item = JobId> + '_ {
+        self.followers.iter().copied()
     }
 
     /// The jobs that run.
@@ -171,6 +203,10 @@ impl Jobs {
             JobState::Running => self.running.insert(id),
             _ => self.running.remove(&id),
         };
+        match job.is_follower() {
+            true => self.followers.insert(id),
+            false => self.followers.remove(&id),
+        };
     }
 
     /// Something came to be given out, or a state changed.
@@ -183,15 +219,15 @@ impl Jobs {
         if std::mem::replace(&mut self.open.is_fresh, true) {
             return;
         }
-        let (mut active, mut paused) = (std::mem::take(&mut self.open.active), Vec::new());
+        let (mut active, mut held) = (std::mem::take(&mut self.open.active), Vec::new());
         active.clear();
         for job in self.queued().filter(|job| job.pending() > 0) {
             match job.active() {
                 true => active.push_back(job.facts.job),
-                false => paused.push(job.facts.job),
+                false => held.push(job.facts.job),
             }
         }
-        (self.open.active, self.open.paused) = (active, paused);
+        (self.open.active, self.open.held) = (active, held);
     }
 
     /// The `at`th of the jobs that may be given out.
@@ -210,12 +246,12 @@ impl Jobs {
         debug_assert!(!self.at(first).active() || self.at(first).pending() == 0, "it has nothing to give");
     }
 
-    /// Jobs in jq that have units to give out or are paused; all of jq where that is not known.
+    /// Jobs in jq that have units to give out or are held; all of jq where that is not known.
     pub(crate) fn with_work(&self) -> Box<dyn Iterator<Item = &Job> + '_> {
-        let OpenJobs { active, paused, is_fresh } = &self.open;
+        let OpenJobs { active, held, is_fresh } = &self.open;
         match is_fresh {
             false => Box::new(self.queued()),
-            true => Box::new(active.iter().chain(paused).map(|id| self.at(*id))),
+            true => Box::new(active.iter().chain(held).map(|id| self.at(*id))),
         }
     }
 

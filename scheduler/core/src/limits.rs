@@ -25,6 +25,16 @@ pub const PREFETCH_US: u64 = 60_000_000;
 pub const SEEN_US: u64 = 10_000_000;
 /// The work ahead when so little is left that what one node holds ahead others miss: enough for the network.
 pub const PREFETCH_SCARCE_US: u64 = 250_000;
+/// Of a job whose units a program names, so much work is known ahead, about ...
+pub const BACKLOG_US: u64 = 4 * PREFETCH_US;
+/// ... or so many tasks a slot, if that is more ...
+pub const BACKLOG_TASKS: u64 = 8;
+/// ... but so many units at least, which is the least that the program is asked for ...
+pub const BACKLOG_UNITS_MIN: u128 = 1_000;
+/// ... and so many at most.
+pub const BACKLOG_UNITS_MAX: u128 = 1 << 20;
+/// Units that a program is asked for at one time, at most.
+pub const BATCH_UNITS_MAX: u32 = 65_536;
 /// Tasks that a slot has at least, so that it never waits for the network.
 pub const PREFETCH_TASKS_MIN: u64 = 2;
 /// How far one measured size may lead to a larger one.

@@ -9,8 +9,10 @@ mod coverage;
 mod decided;
 mod dispatched;
 mod global;
+mod holders;
 mod node_list;
 mod offers;
+mod places;
 mod task;
 mod units;
 

@@ -6,6 +6,7 @@ use starfarm_protocol::admin::Rule;
 use starfarm_protocol::ids::{JobId, NodeId};
 use starfarm_protocol::job::Per;
 use starfarm_protocol::journal::Record;
+use starfarm_protocol::resources::Resources;
 
 use crate::deed::Deeds;
 use crate::farm::Farm;
@@ -60,8 +61,8 @@ impl Farm {
     pub(crate) fn ideal(&self, job: &Job, id: NodeId) -> Ideal {
         let first = job.facts.work.first_units;
         let (rate, largest, measured) = match job.rates.get(&id) {
-            Some(rate) => (rate.units_per_s, rate.largest, true),
-            None => (job.mean_rate, first, false),
+            Some(rate) => (rate.units_per_s * job.ease(), rate.largest, true),
+            None => (job.mean_rate * job.ease(), first, false),
         };
         // The mean of the others says little of a node that may be fifty times slower: held ahead, that
         // would be fifty times too much.
@@ -95,7 +96,9 @@ impl Farm {
         let is_one_run = job.facts.work.programs && job.facts.work.per == Per::Unit;
         let floor = if is_one_run { 1 } else { within(TAIL_FLOOR_US).min(largest.max(first)) };
         let (target, tail) = (within(target_us), self.tail_units(job, floor));
-        let learnt = job.rates.get(&id).map_or(0, |rate| rate.learnt(self.nodes.at(id).slots()));
+        let runs = self.places(job, self.nodes.at(id).has());
+        let learnt =
+            job.rates.get(&id).map_or(0, |rate| rate.learnt(u16::try_from(runs).unwrap_or(u16::MAX)));
         let grown = largest.max(first).max(learnt).saturating_mul(GROWTH_MAX);
         let wanted = target.min(tail).max(1);
         let rule = match wanted {
@@ -140,7 +143,7 @@ impl Farm {
         let node = self.nodes.at(id);
         let mut window = node.window(now_us, ideal.us, self.ahead(job, ideal));
         let slots = u64::from(node.slots());
-        let share = job.pending() / u128::from(self.nodes.live_slots().max(1));
+        let share = job.pending() / u128::from(self.live_places(job));
         let share = share.saturating_mul(u128::from(slots));
         let did = job.rates.get(&id).map_or(0, |rate| rate.pace.lately());
         let most = share.max(u128::from(did)) / u128::from(ideal.units);
@@ -153,33 +156,49 @@ impl Farm {
     /// Tasks of `job`, the next of them `ideal`, that node `id` has room for where it may have `most` of all jobs; 0 too
     /// where there is so little room that it is left to grow.
     pub(crate) fn room(&self, job: &Job, id: NodeId, ideal: &Ideal, most: usize, now_us: u64) -> usize {
-        let (node, held) = (self.nodes.at(id), self.queues.held_whole(id));
-        let window = self.window(job, id, ideal, now_us).tasks.min(most);
+        self.room_within(job, id, ideal, self.nodes.at(id).has(), most, now_us)
+    }
+
+    /// As [`Farm::room`], where the job may use `within` of what the node has.
+    pub(crate) fn room_within(
+        &self,
+        job: &Job,
+        id: NodeId,
+        ideal: &Ideal,
+        within: Resources,
+        most: usize,
+        now_us: u64,
+    ) -> usize {
+        let (node, held) = (self.nodes.at(id), self.in_the_way(job, id, within));
+        let (places, slots) = (self.places(job, within), usize::from(node.slots()).max(1));
+        // A window has tasks for each slot.
+        let window =
+            self.window(job, id, ideal, now_us).tasks.saturating_mul(places).div_ceil(slots).min(most);
         let room = window.saturating_sub(held);
-        let little = room < window / ROOM_SHARE && held > usize::from(node.slots());
+        let little = room < window / ROOM_SHARE && held > places;
         if little { 0 } else { room }
     }
 
     /// Near the end tasks shrink, so that the last ones end together: a share of what is left a slot, but
     /// at least `floor`.
     pub(crate) fn tail_units(&self, job: &Job, floor: u64) -> u64 {
-        let share = job.pending().div_ceil(TAIL_SHARE * u128::from(self.nodes.live_slots().max(1)));
+        let share = job.pending().div_ceil(TAIL_SHARE * u128::from(self.live_places(job)));
         u64::try_from(share).unwrap_or(u64::MAX).max(floor)
     }
 
     /// There is so little left of `job` that what one node holds ahead others will miss.
     fn scarce(&self, job: &Job) -> bool {
-        let rate = job.mean_rate * self.nodes.live_slots() as f64;
+        let rate = job.mean_rate * self.live_places(job) as f64;
         (job.pending() as f64) < rate * (2 * PREFETCH_US) as f64 / 1e6
     }
 
     /// Cuts up to `tasks` tasks, the first of `size` units, from the fresh space of a job into gq.
     pub(crate) fn refill(&mut self, id: JobId, mut size: u64, tasks: usize, deeds: &mut Deeds) {
         assert!(size > 0 && tasks > 0, "tasks with units are asked for");
+        let share = TAIL_SHARE * u128::from(self.live_places(self.jobs.at(id)));
         let job = self.jobs.at_mut(id);
         let (first, units) = (job.units.coverage().cursor(), job.facts.units);
         let (by_time, leased) = (matches!(job.facts.sizing, Sizing::TargetUs(_)), job.lease.durable());
-        let share = TAIL_SHARE * u128::from(self.nodes.live_slots().max(1));
         let (mut at, mut wanted) = (first, first);
         let ends = std::iter::from_fn(|| {
             if at == units {

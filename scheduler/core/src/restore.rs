@@ -15,7 +15,7 @@ use crate::checks::Checks;
 use crate::commits::Commits;
 use crate::deed::Deeds;
 use crate::farm::{Config, Farm};
-use crate::job::{FailedUnit, Job, JobState};
+use crate::job::{FailedUnit, Job, JobFacts, JobState};
 use crate::limits::{PIECES_A_RECORD, TARGETS_BYTES_A_RECORD};
 use crate::queues::{Class, NOBODY};
 use crate::reconnect::Periods;
@@ -44,7 +44,7 @@ impl Restoring {
         let Restoring(mut farm) = self;
         farm.commits = Commits::after(sequence);
         // Its job never was: the scheduler died between the two.
-        farm.jobs.asked = None;
+        (farm.jobs.asked, farm.jobs.linked) = (None, None);
         let before = farm.queues.next_attempt();
         for job in farm.jobs.iter_mut() {
             let measured = job.rates.len();
@@ -63,6 +63,7 @@ impl Restoring {
             }
             farm.queues.lease_out(&mut job.units, now_us);
         }
+        farm.agenda.links_changed = true;
         farm.nodes.start();
         let period_us = farm.config.settings.period_us;
         for (_, node) in farm.nodes.iter_mut() {
@@ -166,12 +167,17 @@ impl Farm {
 impl Job {
     fn state_records(&self, records: &mut Vec<Record>) {
         let job = self.facts.job;
+        if !self.terms.is_empty() {
+            records.push(Record::Linked { job, terms: self.terms.clone() });
+        }
         let Checks { share, planted, units_checked, untrue, doubtful, .. } = &self.checks;
         if self.checks.are_asked_for() {
             let planted = planted.iter().map(|(&unit, &target)| (unit, target)).collect();
             records.push(Record::Trust { job, check: *share, planted });
         }
-        records.push(Record::Submitted(self.facts.clone()));
+        let units = if self.growth.is_some() { 0 } else { self.facts.units };
+        records.push(Record::Submitted(JobFacts { units, ..self.facts.clone() }));
+        records.extend(self.growth.iter().map(|growth| growth.record(job)));
         if *units_checked > 0 {
             records.push(Record::Checked { job, units: *units_checked });
         }
@@ -203,7 +209,7 @@ impl Job {
             let (done, failed) = (coverage.count(Class::Done), coverage.count(Class::Failed));
             let (state, totals, abandoned) = (self.state, self.totals, Vec::new());
             records.push(Record::Ended(Ended { job, state, done, failed, abandoned, totals }));
-        } else if self.state != JobState::Queued || self.paused_for.is_some() {
+        } else if self.state != self.first_state() || self.paused_for.is_some() {
             records.push(Record::State { job, state: self.state, why: self.paused_for.clone() });
         }
     }

@@ -432,6 +432,7 @@ impl Farm {
         now_us: u64,
     ) {
         let job = self.jobs.at_mut(entry.job);
+        job.growth.iter_mut().for_each(|growth| growth.measured(entry.at().lo));
         match speed_of(entry, found) {
             Speed::Of(units, duration_us) => {
                 if !passed_before && matches!(found, Found::Ran(_)) {

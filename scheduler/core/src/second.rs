@@ -25,9 +25,8 @@ impl Farm {
 
     /// Other nodes than `id` could run the job.
     pub(crate) fn others_could(&self, id: NodeId, job: &Job) -> bool {
-        let could = |other: &NodeId| self.nodes.is_live(*other) && !job.refused_by.contains_key(other);
-        let refused = job.refused_by.keys().filter(|other| self.nodes.is_live(**other)).count();
-        (self.nodes.live_nodes() as usize).saturating_sub(refused + usize::from(could(&id))) > 0
+        let could = self.nodes.is_live(id) && job.could_run(id, &self.nodes);
+        job.able_nodes(&self.nodes) > usize::from(could)
     }
 
     /// Node `id` may have a copy of a task, which `is_late` by now or is not. Where it computed a part of that, and another is
@@ -37,7 +36,9 @@ impl Farm {
         let others_us = CHECK_OTHERS_TIMES * job.check_patience_us();
         let may = |since_us: u64| is_late && now_us >= since_us + others_us;
         let mut checked = job.checks.within(task.at);
-        task.node != id && checked.all(|(_, first)| first.node != id || may(first.since_us))
+        task.node != id
+            && self.may_hold(job, id)
+            && checked.all(|(_, first)| first.node != id || may(first.since_us))
     }
 }
 

@@ -29,7 +29,7 @@ impl Farm {
     pub(crate) fn tasks_in_time(&self, id: NodeId, next_us: f64, now_us: u64) -> usize {
         let Some(free_us) = self.free_us(id, next_us, now_us) else { return usize::MAX };
         let slots = usize::from(self.nodes.at(id).slots()).max(1);
-        let before = self.queues.held_whole(id) / slots;
+        let before = self.given(id).all() / slots;
         // One for each slot tells how long they take.
         let rounds = if next_us == 0.0 {
             usize::from(before == 0)
@@ -53,7 +53,7 @@ impl Farm {
         let node = self.nodes.at(id);
         let left_us = node.stay?.works_us.saturating_sub(now_us);
         let task_us = if node.task_us > 0.0 { node.task_us } else { next_us };
-        let before = self.queues.held_whole(id) / usize::from(node.slots()).max(1);
+        let before = self.given(id).all() / usize::from(node.slots()).max(1);
         Some(left_us.saturating_sub((before as f64 * task_us) as u64))
     }
 }

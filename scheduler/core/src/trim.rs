@@ -136,11 +136,13 @@ impl Farm {
         let all =
             std::iter::successors(self.nodes.hungry_from(NodeId(0), Reach::Slots), |from| hungry(*from));
         all.take(HUNGRY_LOOKS).any(|other| {
-            let (node, rate) = (self.nodes.at(other), job.rate_on(other));
+            let rate = job.rate_on(other);
             let unit_us = if rate > 0.0 { 1e6 / rate } else { 0.0 };
-            let idles = self.queues.held(other) < usize::from(node.slots()) && node.health().takes_tasks();
-            let may =
-                other != id && !job.refused_by.contains_key(&other) && self.has_time(job, other, 1, now_us);
+            let idles = self.has_slots(job, other) && self.nodes.at(other).health().takes_tasks();
+            let may = other != id
+                && job.could_run(other, &self.nodes)
+                && self.may_hold(job, other)
+                && self.has_time(job, other, 1, now_us);
             may && idles && COPY_GAIN * unit_us + COPY_GAIN_US < left_us
         })
     }

@@ -20,6 +20,7 @@ impl Farm {
         self.note_settings(deeds);
         self.hear_waiting(now_us, deeds);
         self.unwind(now_us);
+        self.start_followers(now_us, deeds);
         self.make_room(now_us, deeds);
         self.jobs.renew_open();
         let mut dirty = self.nodes.take_dirty();
@@ -52,7 +53,8 @@ impl Farm {
     /// more than a turn's worth to give.
     fn give_out(&mut self, dirty: &[NodeId], now_us: u64, deeds: &mut Deeds) -> bool {
         let most = self.queues.dispatched() + self.config.tasks_a_turn;
-        let work_came = std::mem::take(&mut self.agenda.work_came) | self.nodes.take_fewer();
+        let work_came =
+            std::mem::take(&mut self.agenda.work_came) | self.nodes.take_fewer() | self.queues.take_freed();
         // Every idle slot gets a task before any node gets work ahead.
         for reach in [Reach::Slots, Reach::Window] {
             for &id in dirty {

@@ -5,7 +5,7 @@ use starfarm_protocol::ids::NodeId;
 use starfarm_protocol::interval::Interval;
 use starfarm_protocol::job::{Body, JobFacts};
 use starfarm_protocol::journal::Record;
-use starfarm_protocol::journal::record::NOBODY;
+use starfarm_protocol::journal::record::{GrownChunk, NOBODY};
 
 use crate::farm::Farm;
 use crate::job::Job;
@@ -20,9 +20,6 @@ impl Farm {
         match record {
             Record::Submitted(facts) if self.plants_too_much(facts) => {
                 Err(format!("job {} is submitted with planted answers that cannot be its own", facts.job.0))
-            }
-            Record::Submitted(facts) if facts.units == 0 => {
-                Err(format!("job {} is submitted with no unit", facts.job.0))
             }
             Record::Node { node, .. } => self.vet_number(*node),
             // Of no node.
@@ -121,6 +118,15 @@ fn vet_units(job: &Job, record: &Record) -> Result<(), String> {
         }
         Record::Untrue { untrue, .. } => one(untrue.unit),
         Record::Doubtful { units, .. } => all(&[(0, *units)]),
+        Record::Grown { chunks, .. } => {
+            let is_one = |chunk: &GrownChunk| chunk.units > 0 && chunk.cost > 0;
+            match chunks.iter().all(is_one) {
+                true => Ok(()),
+                false => {
+                    Err(format!("job {id} grows by a content without units, or of units that cost nothing"))
+                }
+            }
+        }
         Record::Ended(ended) => all(&ended.abandoned),
         Record::Conflict { lo, hi, .. } => all(&[(*lo, *hi)]),
         _ => Ok(()),

@@ -5,12 +5,13 @@ use std::ops::Bound::{Excluded, Unbounded};
 
 use starfarm_events::Sample;
 use starfarm_protocol::admin::{
-    ConflictInfo, DoubtfulInfo, FailedInfo, JobInfo, NetworkInfo, NodeInfo, Refusal, StatusInfo, TrustInfo,
-    UntrueInfo,
+    ConflictInfo, DoubtfulInfo, FailedInfo, JobInfo, NeedsInfo, NetworkInfo, NodeInfo, Refusal, StatusInfo,
+    TrustInfo, UntrueInfo,
 };
 use starfarm_protocol::ids::{ContentHash, JobId, NodeId};
 use starfarm_protocol::limits::DATAGRAM_BYTES_MAX;
 use starfarm_protocol::reason::HoldReason;
+use starfarm_protocol::resources::{Resource, Resources};
 use starfarm_protocol::settings::SETTINGS;
 use starfarm_protocol::trust::Untrue;
 use starfarm_protocol::unit_set::UnitSet;
@@ -18,7 +19,8 @@ use starfarm_protocol::units::Units;
 use starfarm_protocol::wire::FailReason;
 
 use crate::farm::Farm;
-use crate::job::{Body, FailedUnit, Job};
+use crate::job::{Body, FailedUnit, Job, JobState};
+use crate::links;
 use crate::node::Node;
 use crate::queues::Class;
 use crate::told::{Totals, Verdict, Verdicts};
@@ -158,6 +160,7 @@ impl Farm {
             node: self.name_of(*id),
             why: refusal.why.clone(),
         };
+        let waits_for = self.waits_for(job);
         JobInfo {
             id: job.facts.job,
             name: job.facts.name.clone(),
@@ -165,6 +168,7 @@ impl Farm {
             state: job.state,
             spec: job.facts.spec,
             units_total: Units(job.facts.units),
+            grows: job.grows(),
             units_done: Units(done),
             units_failed: Units(failed),
             units_out: Units(out),
@@ -172,21 +176,31 @@ impl Farm {
             units_abandoned: Units(abandoned),
             hits: job.hits.count(),
             units_per_s: rate,
-            eta_seconds: (rate > 0.0).then(|| (pending + out) as f64 / rate),
+            eta_seconds: (rate > 0.0 && !job.grows()).then(|| (pending + out) as f64 / rate),
             age_seconds: seconds(now_us.saturating_sub(totals.submitted_us)),
             run_seconds: totals.started_us.map(|started_us| seconds(end_us.saturating_sub(started_us))),
             totals: *totals,
             task_units_mean: mean(totals.decomposed_units, totals.decomposed),
             refused_by: job.refused_by.iter().map(refused).collect(),
             note: match &job.paused_for {
+                None if job.state == JobState::Waiting => links::waits_for(&waits_for),
+                None if job.state == JobState::Cancelled => {
+                    self.broken_by(job).map_or_else(String::new, links::after_failed)
+                }
                 None if job.active() && pending > 0 && self.jobs.lacks_room(job) => {
                     HoldReason::NoDisk.to_string()
+                }
+                None if job.active() && pending > 0 && self.fits_nowhere(job) => {
+                    HoldReason::FitsNowhere.to_string()
                 }
                 reason => reason.as_ref().map_or_else(String::new, ToString::to_string),
             },
             outputs_cut: 0,
             failures: Vec::new(),
             conflicts: Vec::new(),
+            needs: NeedsInfo::of(job.needs()),
+            terms: job.terms.clone(),
+            waits_for,
             merge: None,
             trust: None,
         }
@@ -196,7 +210,7 @@ impl Farm {
     /// computed, however fast it would go.
     pub(crate) fn speed(&self, job: &Job, now_us: u64) -> f64 {
         let [_, _, out, ..] = job.classes();
-        let told = job.mean_rate * self.nodes.live_slots() as f64;
+        let told = job.mean_rate * self.live_places(job) as f64;
         if job.active() { told.min(job.pace.most(out, now_us)) } else { 0.0 }
     }
 
@@ -269,8 +283,13 @@ impl Farm {
 
     /// All nodes, by index.
     pub fn nodes(&mut self, now_us: u64) -> Vec<NodeInfo> {
-        let queues = &self.queues;
-        self.nodes.iter_mut().map(|(id, node)| node_info(id, node, queues.held(id), now_us)).collect()
+        let (queues, jobs) = (&self.queues, &self.jobs);
+        let info = |(id, node): (NodeId, &mut Node)| {
+            let runs = node.running.iter().filter_map(|(job, _)| jobs.get(*job)).map(Job::needs);
+            let taken = runs.fold(Resources::NONE, Resources::plus);
+            node_info(id, node, queues.held(id), taken, now_us)
+        };
+        self.nodes.iter_mut().map(info).collect()
     }
 
     /// The farm's figures.
@@ -327,6 +346,11 @@ impl Farm {
             gq: sample.gq,
             dq: sample.dq,
             jq: sample.jq,
+            jobs_waiting: self
+                .jobs
+                .followers()
+                .filter(|id| self.jobs.at(*id).state == JobState::Waiting)
+                .count() as u64,
             resent: sample.resent,
             offers_repeated: sample.offers_repeated,
             dq_oldest_seconds: seconds(sample.dq_oldest_us),
@@ -375,7 +399,7 @@ impl Farm {
     }
 }
 
-fn node_info(id: NodeId, node: &mut Node, held: usize, now_us: u64) -> NodeInfo {
+fn node_info(id: NodeId, node: &mut Node, held: usize, taken: Resources, now_us: u64) -> NodeInfo {
     let facts = node.facts.as_ref();
     NodeInfo {
         id,
@@ -413,6 +437,9 @@ fn node_info(id: NodeId, node: &mut Node, held: usize, now_us: u64) -> NodeInfo 
         cpu: facts.map(|facts| facts.cpu.clone()),
         cores: facts.map(|facts| facts.cores),
         memory_bytes: facts.map(|facts| facts.memory_bytes),
+        memory_claimable_bytes: node.memory_bytes,
+        slots_taken: taken.of(Resource::Slots),
+        memory_claimed_bytes: taken.of(Resource::Memory),
         accelerators: facts.map(|facts| facts.accelerators.clone()),
     }
 }

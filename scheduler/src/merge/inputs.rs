@@ -17,7 +17,8 @@ use starfarm_protocol::wire::{Files, Stream};
 
 use super::fold::Folding;
 use super::merges::{Merges, Outcome};
-use super::program::{self, Stopped};
+use super::program;
+use crate::host_program::Stopped;
 use crate::store::blobs::Blobs;
 use crate::store::disk::{if_there, unnamed};
 use crate::store::outputs::{InOrder, OutputStore};

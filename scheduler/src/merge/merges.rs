@@ -13,8 +13,9 @@ use starfarm_protocol::admin::{JobInfo, MergeInfo, MergeState, MergedFile};
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::job::JobState;
 use starfarm_protocol::spec::{JobSpec, Merge, Work, is_inside};
+use starfarm_scheduler_core::Farm;
 
-use super::program;
+use crate::host_program;
 use crate::store::disk::{if_there, replace};
 
 /// All merges of a farm.
@@ -76,7 +77,7 @@ impl Merges {
 
     /// Ends what a scheduler that was killed has left running.
     pub(crate) fn end_left(&self) {
-        program::end_left(&self.dir);
+        host_program::end_left(&self.dir);
     }
 
     /// A job is there with this specification.
@@ -110,6 +111,15 @@ impl Merges {
             let (why, seconds, output, files) =
                 outcome.map(|of| (of.why, of.seconds, of.output, of.files)).unwrap_or_default();
             info.merge = Some(MergeInfo { state, why, seconds, output, files });
+        }
+    }
+
+    /// Says to the farm how all merges stand: jobs may wait for them.
+    pub(crate) fn tell(&self, farm: &mut Farm) {
+        for (&job, asked) in &*self.jobs() {
+            if let Some(info) = farm.job(job, 0) {
+                farm.note_merge(job, asked.state(&info));
+            }
         }
     }
 

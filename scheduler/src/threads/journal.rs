@@ -175,7 +175,7 @@ impl JournalThread {
             body.clear();
             record.encode(body);
             names_contents |= match record {
-                Record::Submitted(_) => true,
+                Record::Submitted(_) | Record::Grown { .. } => true,
                 Record::Ran { units, .. } => {
                     units.iter().any(|(_, unit)| unit.outputs.uploaded().next().is_some())
                 }

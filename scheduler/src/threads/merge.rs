@@ -6,14 +6,12 @@ use std::time::Duration;
 
 use crossbeam_channel::Sender;
 use starfarm_net::say;
-use starfarm_protocol::admin::Response;
+use starfarm_protocol::admin::{JobInfo, MergeState};
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::unit_set::UnitSet;
-use starfarm_scheduler_core::{Deeds, Farm};
-use tokio::sync::oneshot;
 
 use super::command::bells::Bells;
-use super::{House, Input, Question};
+use super::{House, Input, ask};
 use crate::merge::{Outcome, Results, merge};
 
 /// How often it looks whether such a job has ended.
@@ -35,11 +33,9 @@ fn next(house: &House, dispatcher: &Sender<Input>) -> Option<JobId> {
     if ids.is_empty() {
         return None;
     }
-    let infos = ask(dispatcher, move |farm, now_us| {
-        // Some may have been deleted.
-        Response::Jobs(ids.iter().filter_map(|&id| farm.job(id, now_us)).collect())
-    });
-    let Some(Response::Jobs(infos)) = infos else { return None };
+    // Some may have been deleted.
+    let infos: Vec<JobInfo> =
+        ask(dispatcher, move |farm, now_us, _| ids.iter().filter_map(|&id| farm.job(id, now_us)).collect())?;
     let (job, ended_us, how) = house.merges.begin(&infos)?;
     let outcome = match done(dispatcher, job) {
         Some(done) => {
@@ -60,29 +56,20 @@ fn next(house: &House, dispatcher: &Sender<Input>) -> Option<JobId> {
         Outcome { seconds, .. } => format!("the results of job {} are merged, in {seconds:.1} s", job.0),
     };
     say(&told);
+    let state = if outcome.why.is_empty() { MergeState::Done } else { MergeState::Failed };
     if let Err(e) = house.merges.end(job, outcome) {
         say(&format!("what came of merging the results of job {} cannot be kept: {e}", job.0));
     }
+    ask(dispatcher, move |farm, now_us, _| {
+        // It may be running again by now.
+        if farm.job(job, now_us).is_some_and(|info| info.totals.ended_us == Some(ended_us)) {
+            farm.note_merge(job, state);
+        }
+    });
     Some(job)
 }
 
 /// The units of a job that are done: their results must be there.
 fn done(dispatcher: &Sender<Input>, job: JobId) -> Option<UnitSet> {
-    let (send, receive) = std::sync::mpsc::channel();
-    let found = ask(dispatcher, move |farm, _| {
-        let _ = send.send(farm.done_intervals(job).into_iter().collect());
-        Response::Done
-    });
-    found.and_then(|_| receive.try_recv().ok())
-}
-
-/// Asks the dispatcher; none where the scheduler stops.
-fn ask(
-    dispatcher: &Sender<Input>,
-    act: impl FnOnce(&mut Farm, u64) -> Response + Send + 'static,
-) -> Option<Response> {
-    let (reply, answer) = oneshot::channel();
-    let act = Box::new(move |farm: &mut Farm, now_us: u64, _: &mut Deeds| act(farm, now_us));
-    dispatcher.send(Input::Ask(Question { act, reply })).ok()?;
-    answer.blocking_recv().ok()
+    ask(dispatcher, move |farm, _, _| farm.done_intervals(job).into_iter().collect())
 }

@@ -84,7 +84,7 @@ fn an_animation_of_povray_has_the_pixels_of_a_serial_run() {
 
 #[test]
 fn a_folder_of_images_is_converted_as_by_a_loop() {
-    if !has("convert", "a_folder_of_images_is_converted_as_by_a_loop") {
+    if !has("/usr/bin/convert", "a_folder_of_images_is_converted_as_by_a_loop") {
         return;
     }
     let farm = Farm::with_workers(2, 2);
@@ -199,7 +199,7 @@ fn the_examples_run() {
     assert_eq!(ran("sweep", 0).lines().count(), 30);
     assert_eq!(ran("commands", 0).lines().count(), 200);
     ran("render", 0);
-    if has("convert", test) {
+    if has("/usr/bin/convert", test) {
         ran("convert", 3);
     }
     if has("blastn", test) {

@@ -12,6 +12,7 @@ use starfarm_protocol::admin::frames::frame;
 use starfarm_protocol::admin::{Place, Request, Response, Submit};
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::job::{MaxFailures, Sizing};
+use starfarm_protocol::terms::Terms;
 use starfarm_protocol::trust::TrustChecks;
 use starfarm_scheduler::{AtRest, Options, start};
 
@@ -48,6 +49,7 @@ fn farm(state: &Path) {
             max_failures: MaxFailures::Usual,
             speculative: None,
             trust: TrustChecks::default(),
+            terms: Terms::default(),
             place: Place::Tail,
         };
         assert!(matches!(ask(state, &Request::Submit(submit)), Response::Submitted(_)));

@@ -106,6 +106,7 @@ fn specifications() {
         r#"{"space":{"range":{"from":0,"to":100,"step":1}},"work":"nothing"}"#,
         r#"{"space":{"frames":{"first":1,"last":250}},"work":{"command":{"program":["render","--frame","{}","--at","{clock}"],"env":{"MODE":"fast"},"timeout_ms":600000,"retries":2}}}"#,
         r#"{"space":{"list":{"chunks":[{"hash":"0b8b60248fad7ac6dfac221b7e01a8b91c772421a15b387dd1fb2d6a94aee438","units":1}]}},"work":{"command":{"program":["convert","{}"],"env":{"MODE":"fast"},"timeout_ms":null,"retries":0}}}"#,
+        r#"{"space":{"program":{"program":["cases","1000"],"names":["width","height"],"cwd":"/tmp","timeout_ms":60000}},"work":"nothing"}"#,
         r#"{"space":{"grid":{"axes":[{"name":"size","values":["1","2"]},{"name":"mode","values":["a","b","c"]}]}},"work":{"command":{"program":["sweep","{size}","{mode}"],"env":{"MODE":"fast"},"timeout_ms":null,"retries":0,"output_limit":{"bytes":65536,"strict":false}}}}"#,
     ];
     let good = good.map(|text| text.as_bytes().to_vec());
@@ -170,6 +171,7 @@ fn spools() {
     let config = || worker::Config {
         boot: Boot(1),
         slots: 1,
+        memory_bytes: 0,
         queue_tasks_max: 8,
         receive_datagrams_max: 92,
         heartbeat_us: 1_000_000,

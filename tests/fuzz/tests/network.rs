@@ -16,7 +16,9 @@ use starfarm_protocol::seal::{
     Hints, Initiator, KeyStore, Mode, Outcome, Reply, Responder, Role, Secret, SessionTable, StaticKey,
 };
 use starfarm_protocol::wire::{CommandUnit, HitEntry, Message, Packer, messages};
-use starfarm_scheduler_core::{Config, Deeds, Farm, MaxFailures, NewJob, Place, Sizing, Trust, WorkFacts};
+use starfarm_scheduler_core::{
+    Config, Deeds, Farm, MaxFailures, NewJob, Place, Sizing, Terms, Trust, WorkFacts,
+};
 use starfarm_worker_core as worker;
 
 const SECOND_US: u64 = 1_000_000;
@@ -34,8 +36,10 @@ fn datagrams() -> Vec<Vec<u8>> {
         "bye",
         "facts",
         "first-datagram",
+        "has",
         "heartbeat",
         "load",
+        "needs",
         "offers",
         "pace",
         "piece",
@@ -64,6 +68,7 @@ fn packed(message: &Message<'_>) -> Option<Vec<u8>> {
         Message::HeartbeatAnswer(answer) => packer.heartbeat_answer(answer),
         Message::Revoke(revoke) => packer.revoke(revoke),
         Message::Pace(pace) => packer.pace(pace),
+        Message::Has(has) => packer.has(has),
         Message::Bye => packer.bye(),
         _ => return None,
     }
@@ -132,6 +137,7 @@ fn the_schedulers_core() {
             max_failures: MaxFailures::Usual,
             speculative: false,
             trust: Trust::default(),
+            terms: Terms::default(),
             place: Place::Front,
         };
         farm.submit(new, 0, &mut Deeds::default()).unwrap();
@@ -160,6 +166,7 @@ fn the_workers_core() {
     let config = || worker::Config {
         boot: Boot(1),
         slots: 2,
+        memory_bytes: 0,
         queue_tasks_max: 8,
         receive_datagrams_max: 92,
         heartbeat_us: SECOND_US,

@@ -1,6 +1,7 @@
 //! A worker's end: what reaches it, what its core wants done, what its slots report.
 
 use starfarm_protocol::ids::JobId;
+use starfarm_protocol::resources::Resources;
 use starfarm_protocol::wire::{Heartbeat, Held, Message, Outcome, Packer, messages};
 use starfarm_worker_core::{Deed, Task};
 
@@ -223,6 +224,14 @@ impl Sim {
             "a slot starts when it is idle",
             || format!("slot {slot} of node {machine}"),
         )?;
+        let m = &self.machines[machine as usize];
+        let needs = |id: JobId| self.jobs[id.0 as usize - 1].needs();
+        let running = m.slots.iter().filter_map(Slot::unit).map(|(job, _)| needs(job));
+        let taken = running.fold(needs(tasks[0].job), Resources::plus);
+        let has = Resources::new(m.group.slots, m.group.memory);
+        rule(has.fits(taken), "what runs at one time fits into its machine", || {
+            format!("{taken:?} of {has:?} of node {machine}")
+        })?;
         self.on_slot(machine, slot, deeds, |slot, around, out| slot.start(tasks, around, out)).map(|_| ())
     }
 

@@ -8,11 +8,12 @@ use starfarm_protocol::admin::JobInfo;
 use starfarm_protocol::ids::{ContentHash, JobId, NodeId};
 use starfarm_protocol::interval::Interval;
 use starfarm_protocol::journal::record::Ended;
+use starfarm_protocol::resources::Resources;
 use starfarm_protocol::spec::Stop;
 use starfarm_protocol::trust::Share;
 use starfarm_protocol::wire::{CommandUnit, FailReason, HitEntry, Outputs, Stream};
 use starfarm_scheduler_core::{
-    JobState, MaxFailures, NewJob, Place, Record, Sizing, TARGET_US, Trust, WorkFacts,
+    JobState, MaxFailures, NewJob, Place, Record, Sizing, TARGET_US, Terms, Trust, WorkFacts,
 };
 
 use crate::intervals::Intervals;
@@ -118,10 +119,13 @@ impl Job {
             user: "sim".to_owned(),
             spec: ContentHash([place as u8 + 1; 32]),
             units: u128::from(self.model.units),
-            work: match self.model.work {
-                WorkModel::Search => WorkFacts::search(stop, targets),
-                WorkModel::Command => WorkFacts::command(self.model.retries),
-                WorkModel::Nothing => WorkFacts::NOTHING,
+            work: WorkFacts {
+                needs: self.needs(),
+                ..match self.model.work {
+                    WorkModel::Search => WorkFacts::search(stop, targets),
+                    WorkModel::Command => WorkFacts::command(self.model.retries),
+                    WorkModel::Nothing => WorkFacts::NOTHING,
+                }
             },
             max_failures: match self.model.bears_the_usual {
                 true => MaxFailures::Usual,
@@ -141,8 +145,18 @@ impl Job {
                 (Some(units), _) => Sizing::Units(units),
                 (None, target_s) => Sizing::TargetUs(target_s.map_or(TARGET_US, crate::plan::us)),
             },
+            terms: Terms {
+                after: self.model.after.iter().copied().map(JobId).collect(),
+                max_nodes: self.model.max_nodes,
+                ..Terms::default()
+            },
             place: if self.model.now { Place::Now } else { Place::Tail },
         }
+    }
+
+    /// What a run of it takes of its machine.
+    pub(crate) fn needs(&self) -> Resources {
+        Resources::new(self.model.slots, self.model.memory)
     }
 
     /// Computing time that a task should take, in microseconds; `None` where the user fixed the size.

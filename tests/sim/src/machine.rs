@@ -186,6 +186,7 @@ fn config(group: &Group, boot: u64, seed: u64, died_running: Vec<(JobId, u128)>,
     Config {
         boot: Boot(boot),
         slots: group.slots,
+        memory_bytes: group.memory,
         queue_tasks_max: group.queue_tasks_max,
         receive_datagrams_max: group.receive_datagrams,
         heartbeat_us: Settings::DEFAULT.heartbeat_us,

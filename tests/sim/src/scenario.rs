@@ -138,6 +138,9 @@ pub struct Group {
     /// Slots of each.
     #[serde(default = "one_slot")]
     pub slots: u16,
+    /// Memory that runs may claim there together, in the measure of the jobs'.
+    #[serde(default)]
+    pub memory: u64,
     /// Speed of a slot: a unit takes its job's `unit_us` divided by this.
     #[serde(default = "one")]
     pub speed: f64,
@@ -217,6 +220,12 @@ pub struct JobModel {
     pub units: u64,
     /// Computing time of a unit on a slot of speed 1, in microseconds.
     pub unit_us: f64,
+    /// Slots that a run takes.
+    #[serde(default = "one_slot")]
+    pub slots: u16,
+    /// Memory that a run claims, in any measure.
+    #[serde(default)]
+    pub memory: u64,
     /// Submitted then.
     #[serde(default)]
     pub at_s: f64,
@@ -255,6 +264,11 @@ pub struct JobModel {
     /// It pauses when the usual share of its units fails; else it bears everything.
     #[serde(default)]
     pub bears_the_usual: bool,
+    /// It starts when the jobs of these numbers, which were submitted before, have ended well.
+    #[serde(default)]
+    pub after: Vec<u64>,
+    /// At most so many nodes have tasks of it at once.
+    pub max_nodes: Option<u32>,
     /// It goes to the head of jq and runs at once.
     #[serde(default)]
     pub now: bool,

@@ -15,6 +15,7 @@ use starfarm_protocol::ids::{Boot, ContentHash};
 use starfarm_protocol::job::{MaxFailures, Sizing};
 use starfarm_protocol::join::JoinFile;
 use starfarm_protocol::seal::{Initiator, Introduction, Mode, Outcome, StaticKey};
+use starfarm_protocol::terms::Terms;
 use starfarm_protocol::trust::TrustChecks;
 use starfarm_wicked::Hand;
 
@@ -156,6 +157,7 @@ fn programs_and_nothing_go_with_every_space_and_a_search_with_characters_alone()
             max_failures: MaxFailures::Usual,
             speculative: None,
             trust: TrustChecks::default(),
+            terms: Terms::default(),
             place: Place::Tail,
         };
         ask(&farm, &Request::Submit(submit))

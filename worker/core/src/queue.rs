@@ -1,9 +1,14 @@
-//! Tasks that wait for a slot, first in first out, and what is known of their jobs' pace: enough to tell
-//! how long the queue will last and which tasks are so short that a slot should get several.
+//! Tasks that wait for a slot, and what is known of their jobs' pace: enough to tell how long the queue will last and which
+//! tasks are so short that a slot should get several.
+//!
+//! First in, first out. Where the first one does not fit into what is free, others may pass it, and never delay it: all that
+//! have passed it, and it itself, fit together into what the worker has. So it starts once all is over that ran when it
+//! became the first, whatever comes behind it.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use starfarm_protocol::ids::{Epoch, JobId};
+use starfarm_protocol::resources::{Resource, Resources};
 
 use crate::types::Task;
 
@@ -19,15 +24,28 @@ const PACES_MAX: usize = 64;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waiting {
     pub(crate) task: Task,
+    /// What a run of it takes of the worker.
+    pub(crate) run: Resources,
     pub(crate) epoch: Epoch,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+/// What there is for the next bundle.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    /// What is free now.
+    pub(crate) free: Resources,
+    /// What may pass the first that waits, if that does not fit.
+    pub(crate) passing: Resources,
+}
+
+#[derive(Clone, Copy, Debug)]
 struct Pace {
     /// Smoothed computing time of a unit, in picoseconds, since a card tries many candidates in a nanosecond;
     /// `None` before the first.
     unit_ps: Option<u64>,
     waiting_units: u128,
+    /// What its runs take.
+    run: Resources,
 }
 
 impl Pace {
@@ -40,6 +58,10 @@ impl Pace {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Queue {
     waiting: VecDeque<Waiting>,
+    /// Slots that all of them take.
+    slots: u64,
+    /// Counts the tasks that were first.
+    first: u64,
     paces: BTreeMap<JobId, Pace>,
 }
 
@@ -56,22 +78,52 @@ impl Queue {
         self.waiting.iter().map(|waiting| &waiting.task)
     }
 
-    pub(crate) fn push(&mut self, task: Task, epoch: Epoch) {
+    /// Slots that the waiting tasks take.
+    pub(crate) fn slots(&self) -> u64 {
+        self.slots
+    }
+
+    /// The number of the task that has waited longest, and what its run takes.
+    pub(crate) fn first(&self) -> Option<(u64, Resources)> {
+        self.waiting.front().map(|waiting| (self.first, waiting.run))
+    }
+
+    pub(crate) fn push(&mut self, task: Task, run: Resources, epoch: Epoch) {
         assert!(task.units > 0, "a task without units is malformed, and is not offered to the core");
-        self.waiting.push_back(Waiting { task, epoch });
-        self.pace_of(task.job).waiting_units += u128::from(task.units);
+        self.waiting.push_back(Waiting { task, run, epoch });
+        self.slots += run.of(Resource::Slots);
+        let pace = self.pace_of(task.job);
+        pace.waiting_units += u128::from(task.units);
+        pace.run = run;
         self.check();
     }
 
-    /// Takes what the next idle slot should run, given that `idle` slots want work.
-    pub(crate) fn take(&mut self, idle: usize) -> Vec<Waiting> {
-        let share = self.waiting.len().div_ceil(idle.max(1)).min(BUNDLE_TASKS_MAX);
+    /// Where the next bundle begins: at the first task, or at one that may pass it.
+    fn next_place(&self, room: Room) -> Option<usize> {
+        let first = self.waiting.front()?;
+        if room.free.fits(first.run) {
+            return Some(0);
+        }
+        let may_pass = |run: Resources| room.free.fits(run) && room.passing.fits(run);
+        // Few jobs have tasks here, and a job many.
+        let any = self.paces.values().any(|pace| pace.waiting_units > 0 && may_pass(pace.run));
+        any.then(|| self.waiting.iter().position(|waiting| may_pass(waiting.run))).flatten()
+    }
+
+    /// Takes what the next idle slot should run, if anything that waits fits.
+    pub(crate) fn take(&mut self, room: Room) -> Vec<Waiting> {
+        let Some(at) = self.next_place(room) else { return Vec::new() };
+        let run = self.waiting[at].run;
+        let share = self.waiting.len().div_ceil(room.free.times(run).max(1) as usize).min(BUNDLE_TASKS_MAX);
         let mut bundle = Vec::new();
         let mut sum_us = 0_u64;
         while bundle.len() < share {
-            let Some(&next) = self.waiting.front() else { break };
+            let Some(&next) = self.waiting.get(at) else { break };
             // A slot lets go of a job as a whole, so a bundle is of one job.
-            if bundle.first().is_some_and(|first: &Waiting| first.task.job != next.task.job) {
+            if bundle
+                .first()
+                .is_some_and(|first: &Waiting| (first.task.job, first.run) != (next.task.job, next.run))
+            {
                 break;
             }
             let estimate = self.paces.get(&next.task.job).and_then(|pace| pace.task_us(next.task.units));
@@ -79,10 +131,11 @@ impl Queue {
             if !bundle.is_empty() && sum_us > BUNDLE_US {
                 break;
             }
-            self.waiting.pop_front();
-            self.forget_waiting(&next.task);
+            self.waiting.remove(at);
+            self.forget_waiting(&next);
             bundle.push(next);
         }
+        self.first += u64::from(at == 0);
         self.check();
         bundle
     }
@@ -92,22 +145,24 @@ impl Queue {
         let same =
             |w: &&mut Waiting| (w.task.job, w.task.lo, w.task.units) == (task.job, task.lo, task.units);
         if let Some(waiting) = self.waiting.iter_mut().find(same) {
-            *waiting = Waiting { task: *task, epoch };
+            (waiting.task, waiting.epoch) = (*task, epoch);
         }
     }
 
     pub(crate) fn revoke(&mut self, mut gone: impl FnMut(&Waiting) -> bool) -> Vec<Task> {
-        let mut out = Vec::new();
+        let (mut out, mut is_first, mut first_goes) = (Vec::new(), true, false);
         self.waiting.retain(|waiting| {
             let go = gone(waiting);
+            first_goes |= std::mem::take(&mut is_first) && go;
             if go {
-                out.push(waiting.task);
+                out.push(*waiting);
             }
             !go
         });
-        out.iter().for_each(|task| self.forget_waiting(task));
+        self.first += u64::from(first_goes);
+        out.iter().for_each(|waiting| self.forget_waiting(waiting));
         self.check();
-        out
+        out.into_iter().map(|waiting| waiting.task).collect()
     }
 
     pub(crate) fn learn(&mut self, job: JobId, units: u64, duration_us: u64) {
@@ -125,7 +180,10 @@ impl Queue {
         let total: u128 = self
             .paces
             .values()
-            .map(|pace| u128::from(pace.unit_ps.unwrap_or(0)).saturating_mul(pace.waiting_units) / PS_PER_US)
+            .map(|pace| {
+                let units = pace.waiting_units.saturating_mul(pace.run.of(Resource::Slots).into());
+                u128::from(pace.unit_ps.unwrap_or(0)).saturating_mul(units) / PS_PER_US
+            })
             .fold(0, u128::saturating_add);
         u64::try_from(total / u128::from(slots.max(1))).unwrap_or(u64::MAX)
     }
@@ -136,10 +194,13 @@ impl Queue {
             let oldest = self.paces.iter().find(|(_, pace)| pace.waiting_units == 0).map(|(&job, _)| job);
             oldest.map(|job| self.paces.remove(&job));
         }
-        self.paces.entry(job).or_default()
+        let pace = Pace { unit_ps: None, waiting_units: 0, run: Resources::ONE_SLOT };
+        self.paces.entry(job).or_insert(pace)
     }
 
-    fn forget_waiting(&mut self, task: &Task) {
+    fn forget_waiting(&mut self, Waiting { task, run, .. }: &Waiting) {
+        let slots = self.slots.checked_sub(run.of(Resource::Slots));
+        self.slots = slots.expect("no more slots are waited for than tasks came");
         let pace = self.paces.get_mut(&task.job).expect("a job of which something waits has a pace");
         let units = pace.waiting_units.checked_sub(u128::from(task.units));
         pace.waiting_units = units.expect("no more units leave the queue than came");
@@ -165,22 +226,27 @@ mod tests {
         for n in 0..tasks {
             let spec = ContentHash([0; 32]);
             let task = Task { job: JobId(1), spec, attempt: Attempt(n), lo: u128::from(n) * 10, units: 10 };
-            queue.push(task, Epoch(1));
+            queue.push(task, Resources::ONE_SLOT, Epoch(1));
         }
         queue
+    }
+
+    /// So many slots are idle, and nothing may pass.
+    fn room(slots: u16) -> Room {
+        Room { free: Resources::new(slots, 0), passing: Resources::NONE }
     }
 
     #[test]
     fn unmeasured_and_long_tasks_go_one_by_one_short_ones_in_bundles() {
         let mut waiting = queue(100);
-        assert_eq!(waiting.take(1).len(), 1);
+        assert_eq!(waiting.take(room(1)).len(), 1);
         waiting.learn(JobId(1), 10, 1_000_000);
-        assert_eq!(waiting.take(1).len(), 1);
+        assert_eq!(waiting.take(room(1)).len(), 1);
         let mut waiting = queue(100);
         waiting.learn(JobId(1), 10, 500);
-        assert_eq!(waiting.take(1).len(), 4, "four times 500 us make 2 ms");
+        assert_eq!(waiting.take(room(1)).len(), 4, "four times 500 us make 2 ms");
         waiting.learn(JobId(1), 10, 0);
-        assert_eq!(waiting.take(50).len(), 2, "fifty idle slots share what is left");
+        assert_eq!(waiting.take(room(50)).len(), 2, "fifty idle slots share what is left");
     }
 
     #[test]
@@ -192,7 +258,7 @@ mod tests {
         waiting.revoke(|w| w.task.attempt.0 >= 50);
         assert_eq!((waiting.len(), waiting.lasts_us(1)), (50, 500_000_000));
         while !waiting.is_empty() {
-            waiting.take(1);
+            waiting.take(room(1));
         }
         assert_eq!(waiting.lasts_us(1), 0);
     }

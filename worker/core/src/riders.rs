@@ -107,12 +107,12 @@ impl Riders {
         self.speed_up_pause_us = self.speed_up_pause_us.min(FEEDBACK_US);
     }
 
-    /// Asks for more when fewer tasks wait than there are slots, less and less often until a task comes; for
+    /// Asks for more when what waits takes fewer slots than there are, less and less often until a task comes; for
     /// less when the queue is nearly full or lasts too long. Each at most once in `FEEDBACK_US`. An idle worker
     /// asks at its heartbeats only, since nothing else happens there.
     pub(crate) fn weigh(&mut self, queue: &Queue, queue_tasks_max: u32, slots: u16, now_us: u64) {
         let waiting = queue.len();
-        if waiting < usize::from(slots) {
+        if queue.slots() < u64::from(slots) {
             if now_us >= self.speed_up_us.saturating_add(self.speed_up_pause_us) {
                 self.speed_up_us = now_us;
                 self.speed_up_pause_us = (2 * self.speed_up_pause_us).clamp(FEEDBACK_US, FEEDBACK_MAX_US);

@@ -1,8 +1,10 @@
-//! What each slot runs, and how far it has come.
+//! What each slot runs, and how far it has come. What a run takes beside its slot, other slots and memory, is taken while
+//! it lasts.
 
 use std::collections::VecDeque;
 
 use starfarm_protocol::ids::{Attempt, Epoch, JobId};
+use starfarm_protocol::resources::{Resource, Resources};
 use starfarm_protocol::wire::{Cancel, Held, Load};
 
 use crate::load::Meter;
@@ -22,7 +24,7 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    fn new(&Waiting { task, epoch }: &Waiting) -> Self {
+    fn new(&Waiting { task, epoch, .. }: &Waiting) -> Self {
         Self { task, epoch, next: task.lo, let_go: false }
     }
 
@@ -43,18 +45,38 @@ pub(crate) enum Advance {
     Whole(Task),
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Slot {
     running: VecDeque<Running>,
     /// The unit that the rim named as running.
     unit: Option<(JobId, u128)>,
     /// Jobs that the slot was told to let go of in this bundle.
     cancel: Vec<(JobId, Cancel)>,
+    /// What its bundle takes of the worker; nothing while it has none.
+    takes: Resources,
+    /// Slots that its bundle takes beside this one: they stand still.
+    with: Vec<u16>,
+    /// Its bundle was started before tasks that had waited for longer, and that number of them is still the first.
+    passed: Option<u64>,
+}
+
+impl Slot {
+    const IDLE: Self = Self {
+        running: VecDeque::new(),
+        unit: None,
+        cancel: Vec::new(),
+        takes: Resources::NONE,
+        with: Vec::new(),
+        passed: None,
+    };
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Slots {
     slots: Vec<Slot>,
+    /// What the worker has, and what of that is free.
+    has: Resources,
+    free: Resources,
     /// Idle slots; the next one to use is last.
     idle: Vec<u16>,
     /// Tasks on slots that are not let go.
@@ -66,11 +88,36 @@ pub(crate) struct Slots {
 }
 
 impl Slots {
-    pub(crate) fn new(count: u16, now_us: u64) -> Self {
-        let count = count.max(1);
-        let slots = vec![Slot::default(); usize::from(count)];
+    pub(crate) fn new(has: Resources, now_us: u64) -> Self {
+        let count =
+            u16::try_from(has.of(Resource::Slots)).expect("a worker has as many slots as its hello says");
+        let slots = vec![Slot::IDLE; usize::from(count)];
         let meter = Meter::new(count, now_us);
-        Self { slots, idle: (0..count).rev().collect(), wanted: 0, seen: meter.clone(), meter }
+        let idle = (0..count).rev().collect();
+        Self { slots, has, free: has, idle, wanted: 0, seen: meter.clone(), meter }
+    }
+
+    /// What the worker has.
+    pub(crate) fn has(&self) -> Resources {
+        self.has
+    }
+
+    /// Why a unit that takes `run` never fits here; none where it does.
+    pub(crate) fn why_never(&self, run: Resources) -> Option<String> {
+        let lack = self.has().lacks(run)?;
+        Some(format!("a unit takes {} of {lack}, and this worker has {}", run.of(lack), self.has().of(lack)))
+    }
+
+    /// What of that no bundle takes.
+    pub(crate) fn free(&self) -> Resources {
+        self.free
+    }
+
+    /// What is taken by bundles that were started before the tasks which have waited longest, those being the ones
+    /// numbered `first`.
+    pub(crate) fn passed(&self, first: u64) -> Resources {
+        let by = self.slots.iter().filter(|slot| slot.passed == Some(first));
+        by.fold(Resources::NONE, |sum, slot| sum.plus(slot.takes))
     }
 
     pub(crate) fn count(&self) -> u16 {
@@ -90,14 +137,21 @@ impl Slots {
         self.wanted
     }
 
-    /// Gives a bundle to an idle slot, which there must be.
-    pub(crate) fn start(&mut self, bundle: &[Waiting], now_us: u64) -> u16 {
-        let number = self.idle.pop().expect("a bundle is made for an idle slot");
-        assert!(!bundle.is_empty(), "a slot that is given nothing never becomes idle again");
-        self.meter.begin(number, now_us);
-        self.seen.begin(number, now_us);
+    /// Gives a bundle to an idle slot, and to others what it needs of them: what it takes must be free. `passed`: the
+    /// number of the first that waits, where that is not in the bundle.
+    pub(crate) fn start(&mut self, bundle: &[Waiting], passed: Option<u64>, now_us: u64) -> u16 {
+        let takes = bundle.first().expect("a slot that is given nothing never becomes idle again").run;
+        self.free = self.free.minus(takes).expect("a bundle is started where it fits");
+        let taken = self.idle.len() - takes.of(Resource::Slots) as usize;
+        let mut with = self.idle.split_off(taken);
+        for &number in &with {
+            self.meter.begin(number, now_us);
+            self.seen.begin(number, now_us);
+        }
+        let number = with.pop().expect("a run takes a slot at least");
         let slot = &mut self.slots[usize::from(number)];
         assert!(slot.running.is_empty() && slot.cancel.is_empty(), "an idle slot has no task");
+        (slot.takes, slot.with, slot.passed) = (takes, with, passed);
         slot.running.extend(bundle.iter().map(Running::new));
         self.wanted += bundle.len();
         self.check();
@@ -131,20 +185,25 @@ impl Slots {
         slot.unit = None;
         if slot.running.is_empty() {
             slot.cancel.clear();
-            self.idle.push(number);
-            self.meter.end(number, now_us);
-            self.seen.end(number, now_us);
+            self.free = self.free.plus(std::mem::replace(&mut slot.takes, Resources::NONE));
+            slot.passed = None;
+            for number in std::mem::take(&mut slot.with).into_iter().chain([number]) {
+                self.idle.push(number);
+                self.meter.end(number, now_us);
+                self.seen.end(number, now_us);
+            }
         }
         self.check();
         Some(ended)
     }
 
-    /// A slot is idle, or has tasks; no more are wanted than there are.
+    /// A slot is idle, has tasks, or is taken by those of another; no more are wanted than there are.
     fn check(&self) {
         let is_idle = |&number: &u16| self.slots[usize::from(number)].running.is_empty();
         assert!(self.idle.last().is_none_or(is_idle), "the slot to be used next has no task");
-        let idle = self.slots.iter().filter(|slot| slot.running.is_empty()).count();
-        debug_assert_eq!(idle, self.idle.len(), "a slot is in the list while it has no task");
+        assert_eq!(self.idle.len() as u64, self.free.of(Resource::Slots), "a slot is idle or taken");
+        let sum = self.slots.iter().fold(self.free, |sum, slot| sum.plus(slot.takes));
+        debug_assert_eq!(sum, self.has, "what is not free is taken by a bundle");
         let wanted = self.iter().filter(|running| !running.let_go).count();
         debug_assert_eq!(wanted, self.wanted, "wanted tasks are counted as they come and go");
     }

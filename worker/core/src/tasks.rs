@@ -4,9 +4,10 @@
 use std::collections::BTreeSet;
 
 use starfarm_protocol::ids::{Attempt, Epoch, JobId};
+use starfarm_protocol::resources::Resources;
 use starfarm_protocol::wire::{Cancel, Held, Outcome};
 
-use crate::queue::Queue;
+use crate::queue::{Queue, Room};
 use crate::slots::{Advance, Running, Slots};
 use crate::types::{Part, Task};
 
@@ -35,8 +36,8 @@ fn join(task: &mut Task, next: &Task) -> bool {
 }
 
 impl Tasks {
-    pub(crate) fn new(slots: u16, now_us: u64) -> Self {
-        Self { queue: Queue::default(), slots: Slots::new(slots, now_us), index: BTreeSet::new() }
+    pub(crate) fn new(has: Resources, now_us: u64) -> Self {
+        Self { queue: Queue::default(), slots: Slots::new(has, now_us), index: BTreeSet::new() }
     }
 
     pub(crate) fn queue(&self) -> &Queue {
@@ -62,10 +63,11 @@ impl Tasks {
     }
 
     /// Puts a task into the queue; false where it is here already, and goes by the new number if it waits.
-    pub(crate) fn take(&mut self, task: Task, epoch: Epoch) -> bool {
+    pub(crate) fn take(&mut self, task: Task, run: Resources, epoch: Epoch) -> bool {
+        assert!(self.slots.has().fits(run), "what never fits is refused");
         let new = self.index.insert(interval(&task));
         if new {
-            self.queue.push(task, epoch);
+            self.queue.push(task, run, epoch);
         } else {
             self.queue.renumber(&task, epoch);
         }
@@ -96,13 +98,20 @@ impl Tasks {
         told
     }
 
-    /// The next bundle for an idle slot, if there are both.
+    /// The next bundle for an idle slot, if there are both and it fits.
     pub(crate) fn start(&mut self, now_us: u64) -> Option<(u16, Vec<Task>)> {
-        if self.slots.idle() == 0 || self.queue.is_empty() {
+        let (first, run) = self.queue.first().filter(|_| self.slots.idle() > 0)?;
+        let (has, free) = (self.slots.has(), self.slots.free());
+        // What passed the first one, what may pass it next, and the first one itself fit together.
+        let passing = match free.fits(run) {
+            true => Resources::NONE,
+            false => has.minus(self.slots.passed(first).plus(run)).unwrap_or(Resources::NONE),
+        };
+        let bundle = self.queue.take(Room { free, passing });
+        if bundle.is_empty() {
             return None;
         }
-        let bundle = self.queue.take(self.slots.idle());
-        let slot = self.slots.start(&bundle, now_us);
+        let slot = self.slots.start(&bundle, (!free.fits(run)).then_some(first), now_us);
         self.check();
         Some((slot, bundle.into_iter().map(|waiting| waiting.task).collect()))
     }
@@ -161,10 +170,13 @@ mod tests {
 
     #[test]
     fn an_interval_is_known_exactly_from_its_offer_until_it_is_let_go() {
-        let mut tasks = Tasks::new(1, 0);
-        assert!(tasks.take(task(1, 0, 10), Epoch(1)));
-        assert!(!tasks.take(task(2, 0, 10), Epoch(1)), "the same one");
-        assert!(tasks.take(task(3, 0, 5), Epoch(1)), "it begins there and is another one");
+        let mut tasks = Tasks::new(Resources::ONE_SLOT, 0);
+        assert!(tasks.take(task(1, 0, 10), Resources::ONE_SLOT, Epoch(1)));
+        assert!(!tasks.take(task(2, 0, 10), Resources::ONE_SLOT, Epoch(1)), "the same one");
+        assert!(
+            tasks.take(task(3, 0, 5), Resources::ONE_SLOT, Epoch(1)),
+            "it begins there and is another one"
+        );
         assert!(tasks.has(&task(9, 0, 10)) && tasks.has(&task(9, 0, 5)) && !tasks.has(&task(9, 5, 5)));
         let (slot, started) = tasks.start(0).unwrap();
         assert_eq!(started, [task(2, 0, 10)]);
@@ -172,7 +184,10 @@ mod tests {
         assert_eq!(tasks.take_back(|_, attempt, _| attempt == Attempt(3)), [task(3, 0, 5)]);
         assert_eq!(tasks.let_go(Cancel::Graceful, |_, _, _| true), [(slot, JobId(1))]);
         assert!(!tasks.has(&task(9, 0, 10)));
-        assert!(tasks.take(task(4, 0, 10), Epoch(1)), "it is wanted anew while the old run goes on");
+        assert!(
+            tasks.take(task(4, 0, 10), Resources::ONE_SLOT, Epoch(1)),
+            "it is wanted anew while the old run goes on"
+        );
         assert!(tasks.end(slot, Attempt(2), 0).unwrap().let_go);
         assert!(tasks.has(&task(9, 0, 10)) && tasks.end(slot, Attempt(2), 0).is_none());
     }
@@ -180,9 +195,9 @@ mod tests {
     #[test]
     #[should_panic(expected = "a task is indexed while it waits or runs and is wanted")]
     fn a_task_that_is_nowhere_is_noticed() {
-        let mut tasks = Tasks::new(1, 0);
-        tasks.take(task(1, 0, 10), Epoch(1));
+        let mut tasks = Tasks::new(Resources::ONE_SLOT, 0);
+        tasks.take(task(1, 0, 10), Resources::ONE_SLOT, Epoch(1));
         tasks.queue.revoke(|_| true);
-        tasks.take(task(2, 50, 10), Epoch(1));
+        tasks.take(task(2, 50, 10), Resources::ONE_SLOT, Epoch(1));
     }
 }

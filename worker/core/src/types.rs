@@ -2,6 +2,7 @@
 
 use starfarm_protocol::ids::{Attempt, Boot, ContentHash, Epoch, FarmId, JobId};
 use starfarm_protocol::limits::PROTOCOL_VERSION;
+use starfarm_protocol::resources::Resources;
 use starfarm_protocol::seal::EpochProof;
 use starfarm_protocol::wire::{Cancel, Facts, Hello, Load, Offer, Outcome};
 
@@ -12,6 +13,8 @@ pub struct Config {
     pub boot: Boot,
     /// Compute units, 1 or more.
     pub slots: u16,
+    /// Bytes of memory that running units may claim.
+    pub memory_bytes: u64,
     /// Tasks that may wait; further offers are not acknowledged, so the scheduler keeps them.
     pub queue_tasks_max: u32,
     /// Datagrams that the receive buffer holds; the scheduler sends no longer burst.
@@ -42,6 +45,11 @@ pub struct Limits {
 }
 
 impl Config {
+    /// What running units may take together.
+    pub(crate) fn has(&self) -> Resources {
+        Resources::new(self.slots.max(1), self.memory_bytes)
+    }
+
     pub(crate) fn hello(&self, slots: u16, known: Known) -> Hello {
         Hello {
             version: PROTOCOL_VERSION,

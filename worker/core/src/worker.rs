@@ -4,9 +4,10 @@
 
 use starfarm_protocol::ids::{Attempt, Epoch, JobId};
 use starfarm_protocol::limits::{PROTOCOL_VERSION, RESULT_BODY_BYTES_MAX};
+use starfarm_protocol::resources::{Resource, Resources};
 use starfarm_protocol::wire::{
-    Cancel, Facts, Heartbeat, HeartbeatAnswer, Held, Message, Outcome, Pace, Packer, Ranges, Revoke, Welcome,
-    messages,
+    Cancel, Facts, Heartbeat, HeartbeatAnswer, Held, Message, Needs, Outcome, Pace, Packer, Ranges, Revoke,
+    Welcome, messages,
 };
 
 use crate::drain::Drain;
@@ -40,7 +41,7 @@ impl Worker {
         Self {
             scheduler: Scheduler::new(config.farm, config.known),
             link: Link::new(config.heartbeat_us, config.seed, now_us),
-            tasks: Tasks::new(config.slots, now_us),
+            tasks: Tasks::new(config.has(), now_us),
             outbox: Outbox::new(),
             riders: Riders::default(),
             leave: Leave::new(config.limits, now_us),
@@ -67,14 +68,14 @@ impl Worker {
     /// breaks the rules is counted and dropped, and so is everything of an incarnation that is not the one
     /// believed, but for its welcome.
     pub fn on_datagram(&mut self, plain: &[u8], epoch: Epoch, now_us: u64, deeds: &mut Vec<Deed>) {
-        let mut heard = false;
+        let (mut heard, mut needs) = (false, None);
         for message in messages(plain) {
             match message {
                 Ok(Message::Welcome(welcome)) => heard |= self.on_welcome(&welcome, now_us, deeds),
                 Ok(_) if self.scheduler.is_older(epoch) => self.counters.older_epochs += 1,
                 Ok(message) => {
                     heard = true;
-                    self.on_message(message, epoch, now_us, deeds);
+                    self.on_message(message, &mut needs, epoch, now_us, deeds);
                 }
                 Err(_) => self.counters.malformed += 1,
             }
@@ -85,7 +86,15 @@ impl Worker {
         self.settle(now_us, deeds);
     }
 
-    fn on_message(&mut self, message: Message<'_>, epoch: Epoch, now_us: u64, deeds: &mut Vec<Deed>) {
+    /// `needs`: what was said last, in the same datagram, of what runs of a job take.
+    fn on_message(
+        &mut self,
+        message: Message<'_>,
+        needs: &mut Option<Needs>,
+        epoch: Epoch,
+        now_us: u64,
+        deeds: &mut Vec<Deed>,
+    ) {
         // Before the welcome it is not known whose words these are: another start may have the same number.
         let believed = epoch == self.scheduler.epoch() && self.link.is_welcomed();
         match message {
@@ -94,7 +103,10 @@ impl Worker {
                     match offer {
                         // They come again.
                         Ok(_) if !believed => self.counters.refused_offers += 1,
-                        Ok(offer) => self.on_offer(offer, now_us),
+                        Ok(offer) => {
+                            let run = needs.filter(|needs| needs.job == offer.job).map(|needs| needs.run);
+                            self.on_offer(offer, run.unwrap_or(Resources::ONE_SLOT), now_us);
+                        }
                         Err(_) => self.counters.malformed += 1,
                     }
                 }
@@ -102,6 +114,7 @@ impl Worker {
             Message::ResultAck(credit, ranges) if believed => self.on_result_ack(credit, ranges, now_us),
             Message::HeartbeatAnswer(answer) if believed => self.on_heartbeat_answer(&answer, now_us),
             Message::Revoke(revoke) if believed => self.on_revoke(&revoke, now_us, deeds),
+            Message::Needs(said) => *needs = Some(said),
             Message::Pace(pace) if believed => self.link.pace = pace,
             Message::ResultAck(..) | Message::HeartbeatAnswer(_) | Message::Revoke(_) | Message::Pace(_) => {}
             // Words of a worker, which a scheduler has no business saying. Welcomes are taken before.
@@ -116,6 +129,7 @@ impl Worker {
             | Message::Ages(_)
             | Message::Able(_)
             | Message::TimeLeft(_)
+            | Message::Has(_)
             | Message::Welcome(_) => self.counters.malformed += 1,
         }
     }
@@ -158,7 +172,7 @@ impl Worker {
         true
     }
 
-    fn on_offer(&mut self, task: Task, now_us: u64) {
+    fn on_offer(&mut self, task: Task, run: Resources, now_us: u64) {
         let full = self.tasks.queue().len() >= self.config.queue_tasks_max as usize;
         if full && !self.riders.has_heard(task.attempt) {
             self.counters.refused_offers += 1;
@@ -166,7 +180,10 @@ impl Worker {
             self.counters.repeated_offers += 1;
         } else if self.drain.is_some() && !self.tasks.has(&task) {
             self.return_unrun(task, now_us);
-        } else if self.tasks.take(task, self.scheduler.epoch()) {
+        } else if let Some(why) = self.tasks.slots().why_never(run) {
+            // The scheduler thought that there is more here.
+            self.leave_unrun(task, Outcome::Refused, why.into_bytes(), now_us);
+        } else if self.tasks.take(task, run, self.scheduler.epoch()) {
             self.riders.fed();
         } else {
             // The scheduler thought it lost and gives it out anew: it is the same work. What was computed
@@ -198,8 +215,12 @@ impl Worker {
         deeds.extend(told.map(|(slot, job)| Deed::Cancel { slot, job, how: cancel }));
     }
 
-    fn return_unrun(&mut self, Task { job, spec, attempt, lo, units }: Task, now_us: u64) {
-        let (duration_us, outcome, body) = (0, Outcome::Returned, Vec::new());
+    fn return_unrun(&mut self, task: Task, now_us: u64) {
+        self.leave_unrun(task, Outcome::Returned, Vec::new(), now_us);
+    }
+
+    fn leave_unrun(&mut self, task: Task, outcome: Outcome, body: Vec<u8>, now_us: u64) {
+        let (Task { job, spec, attempt, lo, units }, duration_us) = (task, 0);
         let part = Part { job, spec, attempt, lo, units, duration_us, outcome, body };
         self.outbox.push(Kept { part, ended_us: Some(now_us) });
     }
@@ -329,6 +350,7 @@ impl Worker {
         }
         if self.link.hello_due(now_us) {
             packer.hello(&self.config.hello(self.tasks.slots().count(), self.scheduler.known()));
+            packer.has(&self.config.has().with(Resource::Slots, 0));
         }
         let beat = self.link.heartbeat_due(now_us, self.tasks.is_idle());
         if beat {

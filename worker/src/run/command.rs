@@ -33,6 +33,8 @@ const HANG_TIMES: u64 = 30;
 
 pub(super) struct Command {
     per: Per,
+    /// Slots that a run takes.
+    slots: u16,
     /// It names the file of a task's units.
     lists_units: bool,
     space: Box<dyn Decomposer>,
@@ -73,6 +75,7 @@ impl Command {
         let files = UnitFiles::new(work, &rules, space.units())?;
         Ok(Self {
             per: work.per,
+            slots: work.slots,
             lists_units,
             space,
             program,
@@ -101,7 +104,7 @@ impl Command {
         context: &Context,
         lasts: &mut dyn FnMut(),
     ) -> Result<CommandUnit, FetchError> {
-        let text = self.text(unit, &context.contents, cancel)?;
+        let text = self.text(task, unit, &context.contents, cancel)?;
         self.prepare(scratch, cancel, context)?;
         let line = self.line(task, &scratch.0, &text);
         let run = exec::run_noting(&line, cancel, Patience::default(), lasts);
@@ -164,7 +167,7 @@ impl Command {
     ) -> Result<(), FetchError> {
         let beside = Beside::new(&scratch.0);
         if self.lists_units {
-            let value = |unit| Ok(self.text(unit, &context.contents, cancel)?.value);
+            let value = |unit| Ok(self.text(task, unit, &context.contents, cancel)?.value);
             beside.list(task, value)?;
         }
         self.prepare(scratch, cancel, context)?;
@@ -232,12 +235,21 @@ impl Command {
         self.timeout.into_iter().chain(hang).min()
     }
 
-    /// A unit's value, with the pieces of a list that it needs.
-    fn text(&self, unit: u128, contents: &Contents, cancel: &CancelFlag) -> Result<UnitText, FetchError> {
+    /// A unit's value, with the contents that it needs.
+    fn text(
+        &self,
+        task: &Task,
+        unit: u128,
+        contents: &Contents,
+        cancel: &CancelFlag,
+    ) -> Result<UnitText, FetchError> {
         loop {
             match UnitText::of(&*self.space, unit) {
                 Ok(text) => return Ok(text),
                 Err(ValueError::ChunkMissing(hash)) => drop(contents.get(hash, cancel)?),
+                Err(ValueError::NotLocated(unit)) => {
+                    self.space.learn(contents.locate(task.job, unit, cancel)?)
+                }
                 Err(error) => return Err(FetchError::Refused(error.to_string())),
             }
         }
@@ -252,6 +264,7 @@ impl Command {
             ("STARFARM_ATTEMPT".into(), task.attempt.0.to_string().into()),
             ("STARFARM_UNIT_INDEX".into(), text.index.to_string().into()),
             ("STARFARM_SCRATCH".into(), scratch.into()),
+            ("STARFARM_SLOTS".into(), self.slots.to_string().into()),
         ]);
         let dir = match &self.files {
             Some(_) => Some(scratch.to_owned()),

@@ -7,7 +7,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use starfarm_decomposers::Decomposer;
-use starfarm_decomposers::template::{TASK_NAMES, UnitText};
+use starfarm_decomposers::template::UnitText;
 use starfarm_worker_core::Task;
 
 use crate::bulk::FetchError;
@@ -72,11 +72,7 @@ impl Drop for Beside {
 /// What templates are filled with for the units of a task.
 pub(super) fn text(space: &dyn Decomposer, task: &Task, file: &Path) -> UnitText {
     use std::os::unix::ffi::OsStrExt;
-    let [lo, hi, last] = [task.lo, task.hi(), task.hi() - 1].map(|unit| space.bound(unit).into_bytes());
-    let values = [lo, hi, last, task.units.to_string().into_bytes(), file.as_os_str().as_bytes().to_vec()];
-    // `{}` stands for one unit: here it stays what it is.
-    let fields = TASK_NAMES.map(str::to_owned).into_iter().zip(values).collect();
-    UnitText { index: space.number(task.lo), value: b"{}".to_vec(), fields }
+    UnitText::of_task(space, (task.lo, task.hi()), file.as_os_str().as_bytes().to_vec())
 }
 
 /// The part of a run that counts although it did not come to its end: its first units, so many, with what it wrote of them.

@@ -71,6 +71,12 @@ impl Talk<'_> {
                     let bytes = self.incoming.entry(hash).or_insert_with(|| Incoming::new(hash)).offset();
                     self.reply(&Reply::Have { bytes })?;
                 }
+                Request::Locate { job, unit } => {
+                    let all = self.shared.lock().unwrap().located.clone();
+                    let found = all.iter().find(|(of, located)| *of == job && located.has(unit));
+                    let none = || Reply::Refused(format!("nobody named unit {unit} of job {}", job.0));
+                    self.reply(&found.map_or_else(none, |(_, located)| Reply::Located(*located)))?;
+                }
                 Request::Chunk(chunk) => {
                     let (hash, total) = put.unwrap();
                     let incoming = self.incoming.get_mut(&hash).unwrap();

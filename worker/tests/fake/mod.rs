@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use starfarm_protocol::bulk::Located;
 use starfarm_protocol::ids::{Attempt, ContentHash, Epoch, FarmId, JobId};
 use starfarm_protocol::join::JoinFile;
 use starfarm_protocol::limits::PROTOCOL_VERSION;
@@ -45,6 +46,8 @@ pub struct Heard {
 #[derive(Default)]
 pub struct Shared {
     pub contents: HashMap<ContentHash, Vec<u8>>,
+    /// Where units lie that a program named, by job.
+    pub located: Vec<(JobId, Located)>,
     pub offers: BTreeMap<u64, Offer>,
     pub results: Vec<Heard>,
     pub hellos: Vec<Hello>,

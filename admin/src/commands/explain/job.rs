@@ -6,9 +6,11 @@ use starfarm_events::counted;
 use starfarm_protocol::admin::explain::{JobReason, OfferState, PlaceReason, UnitReason};
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::interval::Interval;
+use starfarm_protocol::job::JobState;
+use starfarm_protocol::reason::HoldReason;
 use starfarm_protocol::units::Units;
 
-use super::words::{Head, due, time};
+use super::words::{Head, amounts, due, has, needs, time};
 use crate::human;
 
 pub(super) fn head(reason: &JobReason) -> Head<'static> {
@@ -17,38 +19,43 @@ pub(super) fn head(reason: &JobReason) -> Head<'static> {
         JobReason::Restart { .. } => ("restart", "waits for nodes to reconnect after the restart".into()),
         JobReason::NoNode { .. } => ("no_node", "waits for a node".into()),
         JobReason::RefusedByAll => ("refused_by_all", "waits for a node that can run it".into()),
+        JobReason::FitsNowhere { .. } => ("fits_nowhere", "waits for a node that is large enough".into()),
+        JobReason::TooSmall { .. } | JobReason::TooSmallMore { .. } => ("too_small", "".into()),
         JobReason::NoTime => ("no_time", "waits for a node that has time for it".into()),
         JobReason::Refused { .. } | JobReason::RefusedByMore { .. } => ("refused", "".into()),
         JobReason::Behind { job, .. } => ("behind", format!("waits behind job {}", job.0).into()),
         JobReason::NoRoom { .. } => ("no_room", "waits for room at nodes".into()),
         JobReason::Lease { .. } => ("lease", "waits for the scheduler's disk".into()),
+        JobReason::Decomposer { .. } => ("decomposer", "waits for its decomposer".into()),
         JobReason::AllOut { .. } => ("all_out", "waits for its last tasks at nodes".into()),
         JobReason::Runs { nodes: 0, .. } => ("runs", "gets nodes in a moment".into()),
         JobReason::Runs { .. } => ("runs", "runs".into()),
         JobReason::Ended { state, .. } => ("ended", format!("has ended ({})", state.word()).into()),
         JobReason::FailedUnits => ("failed_units", "".into()),
+        JobReason::After { jobs } => ("after", format!("waits for {}", jobs_in_words(jobs)).into()),
+        JobReason::AfterFailed { .. } => ("after_failed", "".into()),
+        JobReason::MaxNodes { .. } => ("max_nodes", "".into()),
     }
 }
 
 /// A sentence about job `id`.
 pub(super) fn text(reason: &JobReason, id: &str) -> String {
     match reason {
-        JobReason::Paused { why: None } => {
-            format!("A person paused it. `starfarm job resume {id}` lets it go on.")
-        }
-        JobReason::Paused { why: Some(why) } => format!(
-            "The farm paused it: {why}. `starfarm results {id}` shows the failed units, `starfarm job resume {id}` lets \
-             it go on, `starfarm job cancel {id}` ends it."
-        ),
-        JobReason::Restart { units, release_us } => format!(
-            "The scheduler was restarted: {} may be at nodes that have not reported yet. Units that no node reports go \
-             back to gq {}, or as soon as all nodes known before the restart have sent a full heartbeat.",
-            counted(units.0, "unit"),
-            due(*release_us)
-        ),
+        JobReason::Paused { why } => paused(why.as_ref(), id),
+        JobReason::Restart { units, release_us } => restart(*units, *release_us),
         JobReason::NoNode { states, probed } => no_node(states, *probed),
         JobReason::RefusedByAll => {
             "Every node that takes tasks has refused it; their reasons are below.".to_owned()
+        }
+        JobReason::FitsNowhere { needs } => format!(
+            "A unit needs {}, and no node that takes tasks has as much: start a larger worker, or submit it with less.",
+            amounts(needs)
+        ),
+        JobReason::TooSmall { node, lack } => {
+            format!("A unit needs {}, and node {node} has {}.", needs(lack), has(lack))
+        }
+        JobReason::TooSmallMore { nodes } => {
+            format!("{} too small as well: `starfarm nodes` lists what they have.", are(*nodes, "more node"))
         }
         JobReason::NoTime => {
             "The nodes that could take it leave by themselves before a task of it would be over: \
@@ -74,14 +81,11 @@ pub(super) fn text(reason: &JobReason, id: &str) -> String {
             "It may be given out up to unit {}; the record that allows units up to {} is on its way to the disk.",
             durable.0, mark.0
         ),
-        JobReason::AllOut { units, copies } => {
-            let copies = match copies {
-                None => "",
-                Some(true) => " Idle nodes get copies of late tasks.",
-                Some(false) => " Idle nodes get no copies: it was submitted without `--speculative true`.",
-            };
-            format!("All remaining units ({}) are at nodes.{copies}", units.0)
-        }
+        JobReason::Decomposer { units } => format!(
+            "The program that names its units has named {} so far, and none of them waits: it is asked for more.",
+            counted(units.0, "unit")
+        ),
+        JobReason::AllOut { units, copies } => all_out(*units, *copies),
         JobReason::Runs { nodes, taking } => {
             format!("Nodes with tasks of it: {nodes}. Nodes that take tasks: {taking}.")
         }
@@ -93,9 +97,78 @@ pub(super) fn text(reason: &JobReason, id: &str) -> String {
             failed.0,
             abandoned.0
         ),
+        JobReason::After { jobs } => after(jobs),
+        JobReason::AfterFailed { job, state } => after_failed(*job, *state),
+        JobReason::MaxNodes { nodes } => max_nodes(*nodes),
         JobReason::FailedUnits => format!(
             "`starfarm results {id}` shows the failed units, `starfarm job retry --failed {id}` tries them again."
         ),
+    }
+}
+
+fn paused(why: Option<&HoldReason>, id: &str) -> String {
+    match why {
+        None => format!("A person paused it. `starfarm job resume {id}` lets it go on."),
+        Some(why @ HoldReason::Decomposer(_)) => format!(
+            "The farm paused it: {why}. `starfarm job resume {id}` asks it again, from where its last whole batch ended; \
+             `starfarm job cancel {id}` ends it."
+        ),
+        Some(why) => format!(
+            "The farm paused it: {why}. `starfarm results {id}` shows the failed units, `starfarm job resume {id}` lets \
+             it go on, `starfarm job cancel {id}` ends it."
+        ),
+    }
+}
+
+fn restart(units: Units, release_us: u64) -> String {
+    format!(
+        "The scheduler was restarted: {} may be at nodes that have not reported yet. Units that no node reports go \
+         back to gq {}, or as soon as all nodes known before the restart have sent a full heartbeat.",
+        counted(units.0, "unit"),
+        due(release_us)
+    )
+}
+
+fn all_out(units: Units, copies: Option<bool>) -> String {
+    let copies = match copies {
+        None => "",
+        Some(true) => " Idle nodes get copies of late tasks.",
+        Some(false) => " Idle nodes get no copies: it was submitted without `--speculative true`.",
+    };
+    format!("All remaining units ({}) are at nodes.{copies}", units.0)
+}
+
+fn after(jobs: &[JobId]) -> String {
+    format!(
+        "It starts when {} {} ended; merging results is a part of that.",
+        jobs_in_words(jobs),
+        if jobs.len() == 1 { "has" } else { "have" }
+    )
+}
+
+fn after_failed(job: JobId, state: JobState) -> String {
+    let how = match state {
+        JobState::Finished => "whose results could not be merged".to_owned(),
+        state => format!("which is {state}"),
+    };
+    format!("It was to start after job {}, {how}: mend that one, then submit this one again.", job.0)
+}
+
+fn max_nodes(nodes: u32) -> String {
+    let have = if nodes == 1 { "1 node has tasks".to_owned() } else { format!("{nodes} nodes have tasks") };
+    format!("{have} of it, as many as `max_nodes` allows at once: other nodes get nothing of it.")
+}
+
+fn are(count: u64, what: &str) -> String {
+    format!("{} {}", counted(count, what), if count == 1 { "is" } else { "are" })
+}
+
+/// "job 3", "jobs 3 and 4".
+pub(crate) fn jobs_in_words(jobs: &[JobId]) -> String {
+    match jobs.iter().map(|job| job.0.to_string()).collect::<Vec<_>>().as_slice() {
+        [one] => format!("job {one}"),
+        [first @ .., last] => format!("jobs {} and {last}", first.join(", ")),
+        [] => "no job".to_owned(),
     }
 }
 

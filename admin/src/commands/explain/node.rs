@@ -5,7 +5,8 @@ use starfarm_protocol::admin::explain::{AheadInfo, NodeReason, OfferReason, Sile
 use starfarm_protocol::interval::Interval;
 use starfarm_protocol::reason::QuarantineReason;
 
-use super::words::{Head, due, time};
+use super::job::jobs_in_words;
+use super::words::{Head, due, has, needs, time};
 
 pub(super) fn head(reason: &NodeReason) -> Head<'static> {
     let (code, verdict) = match reason {
@@ -129,7 +130,10 @@ pub(super) fn work_head(reason: &WorkReason) -> Head<'static> {
         WorkReason::Paused => ("paused", "idles: jobs are paused"),
         WorkReason::Refused => ("refused", "idles: it refused the jobs"),
         WorkReason::NothingLeft => ("nothing_left", "idles: nothing is left to give"),
+        WorkReason::TooSmall => ("too_small", "idles: it is too small for the jobs"),
         WorkReason::NoTime { .. } => ("no_time", "idles: it leaves soon"),
+        WorkReason::After => ("after", "idles: jobs wait for other jobs"),
+        WorkReason::MaxNodes => ("max_nodes", "idles: jobs have as many nodes as they may have"),
         WorkReason::Waiting => ("waiting", "gets a task in a moment"),
     };
     (code, verdict.into())
@@ -172,8 +176,13 @@ pub(super) fn work(reason: &WorkReason) -> String {
         WorkReason::Paused => "The jobs that it could work on are paused.".to_owned(),
         WorkReason::Refused => "It cannot run the jobs that have work.".to_owned(),
         WorkReason::NothingLeft => "All remaining units are at other nodes.".to_owned(),
+        WorkReason::TooSmall => "A unit of the jobs that have work needs more than it has.".to_owned(),
         WorkReason::NoTime { left_us } => {
             format!("It leaves by itself in {}, before a task of what waits would be over.", time(*left_us))
+        }
+        WorkReason::After => "The jobs that it could work on wait for other jobs to end.".to_owned(),
+        WorkReason::MaxNodes => {
+            "The jobs that it could work on have as many nodes as `max_nodes` allows.".to_owned()
         }
         WorkReason::Waiting => "There is work for it.".to_owned(),
     }
@@ -186,7 +195,10 @@ pub(super) fn offer_code(reason: &OfferReason) -> &'static str {
         OfferReason::AllOut { .. } => "job_all_out",
         OfferReason::Doubted => "job_doubted",
         OfferReason::Lease => "job_lease",
+        OfferReason::TooSmall { .. } => "job_too_small",
         OfferReason::NoTime => "job_no_time",
+        OfferReason::After { .. } => "job_after",
+        OfferReason::MaxNodes { .. } => "job_max_nodes",
         OfferReason::Waits { .. } => "job_waits",
     }
 }
@@ -217,8 +229,15 @@ pub(super) fn offer(job: u64, reason: &OfferReason) -> String {
         OfferReason::Lease => {
             format!("More of job {job} can be given out once its record is on the scheduler's disk.")
         }
+        OfferReason::TooSmall { lack } => {
+            format!("A unit of job {job} needs {}, and the node has {}.", needs(lack), has(lack))
+        }
         OfferReason::NoTime => {
             format!("A task of job {job} would not be over before the node leaves by itself.")
+        }
+        OfferReason::After { jobs } => format!("Job {job} waits for {} to end.", jobs_in_words(jobs)),
+        OfferReason::MaxNodes { nodes } => {
+            format!("Job {job} has {}, as many as `max_nodes` allows.", counted(*nodes, "node"))
         }
         OfferReason::Waits { units } => {
             let wait = if units.0 == 1 { "waits" } else { "wait" };

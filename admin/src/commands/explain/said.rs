@@ -4,7 +4,7 @@ use serde::Serialize;
 use starfarm_protocol::admin::explain::Silence;
 use starfarm_protocol::admin::{Explanation, Fact, FactValue, Reason, SizeInfo, Subject};
 
-use super::words::{Head, time};
+use super::words::{Head, amounts, time};
 use super::{job, node};
 
 /// An explanation in words.
@@ -84,6 +84,7 @@ fn value_text(value: FactValue) -> String {
     match value {
         FactValue::Word(word) => word,
         FactValue::Count(count) => count.0.to_string(),
+        FactValue::Amounts(all) => amounts(&all),
         FactValue::Place(place, of) => format!("{place} of {of}"),
         FactValue::Lasts(us) => time(us),
         FactValue::Ago(us) | FactValue::Silence(Silence::For(us)) => format!("{} ago", time(us)),

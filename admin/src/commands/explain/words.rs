@@ -2,7 +2,11 @@
 
 use std::borrow::Cow;
 
-use crate::human::seconds;
+use starfarm_events::counted;
+use starfarm_protocol::admin::explain::Lack;
+use starfarm_protocol::resources::Resource;
+
+use crate::human::{memory, seconds};
 
 /// A reason's code, and the verdict where it decides: the end of a sentence that begins with the subject.
 pub(super) type Head<'a> = (&'a str, Cow<'static, str>);
@@ -15,4 +19,28 @@ pub(super) fn time(us: u64) -> String {
 /// When something happens that is due in so long.
 pub(super) fn due(us: u64) -> String {
     if us == 0 { "at once".to_owned() } else { format!("in {}", time(us)) }
+}
+
+/// So much of a resource.
+pub(super) fn amount(resource: Resource, amount: u64) -> String {
+    match resource {
+        Resource::Slots => counted(amount, "slot"),
+        Resource::Memory => format!("{} of memory", memory(amount)),
+    }
+}
+
+/// So much of each.
+pub(super) fn amounts(all: &[(Resource, u64)]) -> String {
+    let all: Vec<String> = all.iter().map(|of| amount(of.0, of.1)).collect();
+    all.join(" and ")
+}
+
+/// What a unit needs that is not there.
+pub(super) fn needs(lack: &Lack) -> String {
+    amount(lack.resource, lack.needs)
+}
+
+/// What there is of it.
+pub(super) fn has(lack: &Lack) -> String {
+    amount(lack.resource, lack.has)
 }

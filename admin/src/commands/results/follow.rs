@@ -44,6 +44,11 @@ impl Sinks {
         })
     }
 
+    /// What is to be done needs the values of units.
+    fn name_units(&self) -> bool {
+        self.joblog.is_some() || self.tree.is_some()
+    }
+
     /// There is something to do.
     pub(crate) fn are_any(&self) -> bool {
         self.print.is_some() || self.joblog.is_some() || self.tree.is_some()
@@ -110,6 +115,11 @@ impl Follower {
             Work::Command(command) => command.clone(),
             _ => CommandWork::default(),
         };
+        if job.spec.space.grows() && sinks.name_units() {
+            return Err(Failure::usage(
+                "the values of units that a program names are known to the farm alone: leave out --joblog and --results",
+            ));
+        }
         let space = job.opened().map_err(Failure::usage)?;
         Ok(Self { id, space, work, sinks, seen: 0, failed: UnitSet::default() })
     }
@@ -131,17 +141,10 @@ impl Follower {
     }
 
     fn look_at(&mut self, source: &mut dyn Source, printer: &mut Printer) -> Result<(), Failure> {
-        loop {
-            let page = source.page(self.seen)?;
-            let found = page.outputs.len() as u64 + page.outputs_damaged;
-            for output in page.outputs.into_iter().filter(|output| !output.superseded) {
-                self.take(source, output, printer)?;
-            }
-            self.seen += found;
-            if found == 0 || !page.more {
-                return printer.flush();
-            }
-        }
+        let mut seen = self.seen;
+        news(source, &mut seen, |source, output| self.take(source, output, printer))?;
+        self.seen = seen;
+        printer.flush()
     }
 
     fn finish_at(&mut self, source: &mut dyn Source, printer: &mut Printer) -> Result<(), Failure> {
@@ -193,6 +196,25 @@ impl Follower {
         }
         let ready = self.sinks.print.as_mut().map(|print| print.next(output)).unwrap_or_default();
         ready.into_iter().try_for_each(|output| print(source, output, printer))
+    }
+}
+
+/// Shows `visit` the outputs that came in behind the first `seen`, which counts them.
+pub(super) fn news(
+    source: &mut dyn Source,
+    seen: &mut u64,
+    mut visit: impl FnMut(&mut dyn Source, OutputInfo) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    loop {
+        let page = source.page(*seen)?;
+        let found = page.outputs.len() as u64 + page.outputs_damaged;
+        for output in page.outputs.into_iter().filter(|output| !output.superseded) {
+            visit(source, output)?;
+        }
+        *seen += found;
+        if found == 0 || !page.more {
+            return Ok(());
+        }
     }
 }
 

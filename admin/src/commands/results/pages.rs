@@ -32,6 +32,8 @@ pub(super) struct Pages<'a> {
     source: &'a mut dyn Source,
     first: ResultsPage,
     wanted: Wanted,
+    /// Only these, if not all.
+    units: Option<UnitSet>,
     /// Where files go, if they are wanted.
     folder: Option<Folder>,
 }
@@ -39,7 +41,12 @@ pub(super) struct Pages<'a> {
 impl<'a> Pages<'a> {
     pub(super) fn new(source: &'a mut dyn Source, wanted: Wanted) -> Result<Self, Failure> {
         let first = source.page(0)?;
-        Ok(Self { source, first, wanted, folder: None })
+        Ok(Self { source, first, wanted, units: None, folder: None })
+    }
+
+    /// Only these units are of interest, if not all.
+    pub(super) fn only(self, units: Option<UnitSet>) -> Self {
+        Self { units, ..self }
     }
 
     /// Files go there.
@@ -57,7 +64,12 @@ impl<'a> Pages<'a> {
         &mut self,
         mut visit: impl FnMut(Vec<HitInfo>) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        self.walk(|page| (std::mem::take(&mut page.hits), 0), |_, page, _| visit(page))
+        let units = self.units.clone();
+        let is_wanted = |hit: &HitInfo| units.as_ref().is_none_or(|units| units.contains(hit.unit.0));
+        self.walk(
+            |page| (std::mem::take(&mut page.hits), 0),
+            |_, page, _| visit(page.into_iter().filter(is_wanted).collect()),
+        )
     }
 
     /// Shows `visit` the failed units, a page at a time.
@@ -65,7 +77,12 @@ impl<'a> Pages<'a> {
         &mut self,
         mut visit: impl FnMut(Vec<FailedInfo>) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        self.walk(|page| (std::mem::take(&mut page.failed), 0), |_, page, _| visit(page))
+        let units = self.units.clone();
+        let is_wanted = |of: &FailedInfo| units.as_ref().is_none_or(|units| units.contains(of.unit.0));
+        self.walk(
+            |page| (std::mem::take(&mut page.failed), 0),
+            |_, page, _| visit(page.into_iter().filter(is_wanted).collect()),
+        )
     }
 
     /// Shows `visit` the outputs one by one, with the contents of long ones in place.
@@ -73,7 +90,7 @@ impl<'a> Pages<'a> {
         &mut self,
         mut visit: impl FnMut(OutputInfo) -> Result<(), Failure>,
     ) -> Result<Seen, Failure> {
-        let (wanted, folder) = (self.wanted, self.folder.take());
+        let (wanted, folder, units) = (self.wanted, self.folder.take(), self.units.clone());
         let (mut cut, mut files, mut bad) = (0, 0, Vec::new());
         let mut held = Vec::new();
         let mut is_holding = !wanted.arrival;
@@ -104,7 +121,8 @@ impl<'a> Pages<'a> {
             |page| (std::mem::take(&mut page.outputs), page.outputs_damaged),
             |source, page, _| {
                 for output in page {
-                    if output.superseded && !wanted.all {
+                    let is_meant = units.as_ref().is_none_or(|units| touches(units, &output));
+                    if output.superseded && !wanted.all || !is_meant {
                         continue;
                     }
                     held.push(output);
@@ -147,6 +165,9 @@ impl<'a> Pages<'a> {
                 lost.push(bad);
             }
         }
+        if let Some(units) = &self.units {
+            lost.retain(|lost| units.overlaps(lost.lo.0, lost.hi.0));
+        }
         lost.sort_by_key(|lost| (lost.lo, lost.superseded));
         Ok(lost)
     }
@@ -174,6 +195,11 @@ impl<'a> Pages<'a> {
     }
 }
 
+/// The run computed some of these units.
+pub(super) fn touches(units: &UnitSet, output: &OutputInfo) -> bool {
+    units.overlaps(output.unit.0, output.unit.0.saturating_add(output.units.0))
+}
+
 /// Every kind that goes on has this many items in the page, one that has fewer has ended.
 fn longest(page: &ResultsPage) -> u64 {
     let outputs = page.outputs.len() as u64 + page.outputs_damaged;
@@ -183,24 +209,32 @@ fn longest(page: &ResultsPage) -> u64 {
 /// Fetches a long output into its place; one that is lost says so, for the others are still worth having.
 pub(super) fn fill(source: &mut dyn Source, stream: &mut StreamInfo) -> Result<(), Failure> {
     let Some(hash) = stream.hash else { return Ok(()) };
+    match content(source, hash, stream.kept)? {
+        Ok(content) => {
+            stream.text = String::from_utf8_lossy(&content).into_owned();
+            stream.hex = std::str::from_utf8(&content).is_err().then(|| to_hex(&content));
+        }
+        Err(what) => stream.lost = Some(what),
+    }
+    Ok(())
+}
+
+/// A content of `bytes`, or fewer; or what is wrong with it.
+pub(super) fn content(
+    source: &mut dyn Source,
+    hash: ContentHash,
+    bytes: u64,
+) -> Result<Result<Vec<u8>, OutputLoss>, Failure> {
     let mut content = Vec::new();
-    while (content.len() as u64) < stream.kept {
+    while (content.len() as u64) < bytes {
         match source.piece(hash, content.len() as u64)? {
             Ok(piece) if piece.is_empty() => break,
             Ok(piece) => content.extend(piece),
-            Err(what) => {
-                stream.lost = Some(what);
-                return Ok(());
-            }
+            Err(what) => return Ok(Err(what)),
         }
     }
-    if ContentHash::of(&content) != hash {
-        stream.lost = Some(OutputLoss::Damaged);
-        return Ok(());
-    }
-    stream.text = String::from_utf8_lossy(&content).into_owned();
-    stream.hex = std::str::from_utf8(&content).is_err().then(|| to_hex(&content));
-    Ok(())
+    let is_whole = ContentHash::of(&content) == hash;
+    Ok(if is_whole { Ok(content) } else { Err(OutputLoss::Damaged) })
 }
 
 #[cfg(test)]

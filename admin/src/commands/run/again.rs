@@ -165,7 +165,7 @@ fn going_on(job: &JobInfo, verb: Option<JobCommand>) -> String {
             "job {id} has ended, failed units: {failed}; they are tried again, --fresh starts anew"
         );
     }
-    let (done, total) = (human::units(job.units_done), human::units(job.units_total));
+    let (done, total) = (human::units(job.units_done), human::total(job));
     format!("going on with job {id}: {done} of {total} units are done; --fresh starts anew")
 }
 

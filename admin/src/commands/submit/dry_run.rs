@@ -1,29 +1,40 @@
 //! `submit --dry-run`: what would be submitted, without a farm.
 
+use std::sync::Arc;
+
+use starfarm_protocol::admin::NeedsInfo;
 use starfarm_protocol::job::Sizing;
 use starfarm_protocol::units::Units;
 
 use serde::Serialize;
 use starfarm_decomposers::Decomposer;
+use starfarm_decomposers::growth::Values;
+use starfarm_decomposers::program::Program;
 use starfarm_decomposers::template::{Rules, TASK_NAMES, UnitText};
+use starfarm_protocol::bulk::Located;
 use starfarm_protocol::ids::{ContentHash, to_hex};
-use starfarm_protocol::spec::{CommandWork, Per, Work};
+use starfarm_protocol::spec::{CommandWork, OwnSpace, Per, Space, Work};
 use starfarm_protocol::trust::check_planted;
 
 use crate::failure::Failure;
 use crate::human;
-use crate::jobfile::JobFile;
+use crate::jobfile::{Held, JobFile};
 use crate::output::table::{Cell, facts};
 use crate::output::{Document, Style};
 
 #[derive(Serialize)]
 pub(super) struct DryRun {
     name: String,
-    units_total: Units,
-    first: Sample,
-    last: Sample,
+    /// None where a program names the units.
+    units_total: Option<Units>,
+    /// None where a program names no unit.
+    first: Option<Sample>,
+    /// None where a program names the units, and did not come to its end.
+    last: Option<Sample>,
     target_seconds: Option<f64>,
     units_per_task: Option<u64>,
+    /// None where a unit takes one slot.
+    needs: Option<NeedsInfo>,
     /// Tasks of that size; none where the farm decides.
     tasks: Option<Units>,
     /// None where answers are planted: only the scheduler knows these, and so the hash.
@@ -48,8 +59,15 @@ struct Sample {
 }
 
 pub(super) fn describe(job: &JobFile) -> Result<DryRun, Failure> {
-    let space = job.opened().map_err(Failure::usage)?;
-    let units = space.units();
+    let (space, named) = match &job.spec.space {
+        Space::Program(own) => named(own)?,
+        _ => {
+            let space = job.opened().map_err(Failure::usage)?;
+            let all = Named { units: space.units(), end: true };
+            (space, all)
+        }
+    };
+    let units = named.units;
     check_planted(job.trust.planted, units).map_err(Failure::usage)?;
     let units_per_task = match job.sizing {
         Sizing::TargetUs(_) => None,
@@ -58,18 +76,44 @@ pub(super) fn describe(job: &JobFile) -> Result<DryRun, Failure> {
     let spec = job.spec.to_bytes();
     Ok(DryRun {
         name: job.name.clone(),
-        units_total: Units(units),
-        first: sample(&*space, 0, &job.spec.work)?,
-        last: sample(&*space, units - 1, &job.spec.work)?,
+        units_total: named.end.then_some(Units(units)),
+        first: (units > 0).then(|| sample(&*space, 0, &job.spec.work)).transpose()?,
+        last: units.checked_sub(1).map(|unit| sample(&*space, unit, &job.spec.work)).transpose()?,
         target_seconds: job.sizing.target_seconds(),
         units_per_task,
-        tasks: units_per_task.map(|size| Units(units.div_ceil(u128::from(size)))),
+        needs: NeedsInfo::of(job.spec.work.facts().needs),
+        tasks: units_per_task.filter(|_| named.end).map(|size| Units(units.div_ceil(u128::from(size)))),
         spec: (job.trust.planted == 0).then(|| ContentHash::of(&spec)),
         spec_bytes: spec.len() as u64,
         list_bytes: job.blobs.iter().map(|blob| blob.len() as u64).sum(),
         input_files: job.inputs.len() as u64,
         input_bytes: job.inputs.iter().map(|file| file.input.bytes).sum(),
     })
+}
+
+/// Units that are known, and whether these are all.
+struct Named {
+    units: u128,
+    end: bool,
+}
+
+/// Units that a program is asked for to show how they look.
+const PREVIEW_UNITS: u32 = 5;
+
+/// The first units that a program names on this machine.
+fn named(own: &OwnSpace) -> Result<(Box<dyn Decomposer>, Named), Failure> {
+    let batch = starfarm_scheduler::preview(own, PREVIEW_UNITS)
+        .map_err(|why| Failure::usage(format!("the program that names the units {why}")))?;
+    let named = Named { units: batch.units().into(), end: batch.end };
+    let contents = batch.chunks.iter().map(|chunk| chunk.content.as_slice());
+    let chunks = Arc::new(Held::of(contents));
+    let space = Program::new(own, chunks).map_err(Failure::usage)?;
+    let mut first = 0;
+    for Values { content, units, .. } in &batch.chunks {
+        space.learn(Located { hash: ContentHash::of(content), first, units: *units });
+        first += u128::from(*units);
+    }
+    Ok((Box::new(space), named))
 }
 
 fn sample(space: &dyn Decomposer, unit: u128, work: &Work) -> Result<Sample, Failure> {
@@ -113,14 +157,24 @@ impl Document for DryRun {
             _ => format!("about {} each", human::seconds_if_known(self.target_seconds)),
         };
         let spec = self.spec.map_or_else(|| "without what is planted".to_owned(), |hash| hash.to_string());
+        let (units, last) = match self.units_total {
+            Some(units) => (format!("{}  ({units})", human::units(units)), "last"),
+            None => ("as many as the program names".to_owned(), "then"),
+        };
+        let shown =
+            |sample: &Option<Sample>| Cell::new(sample.as_ref().map_or_else(|| "-".to_owned(), Sample::show));
         let mut pairs = vec![
             ("name", Cell::new(&self.name)),
-            ("units", Cell::new(format!("{}  ({})", human::units(self.units_total), self.units_total))),
-            ("first", Cell::new(self.first.show())),
-            ("last", Cell::new(self.last.show())),
+            ("units", Cell::new(units)),
+            ("first", shown(&self.first)),
+            (last, shown(&self.last)),
             ("tasks", Cell::new(size)),
             ("specification", Cell::new(format!("{} B, {spec}", self.spec_bytes))),
         ];
+        if let Some(needs) = self.needs {
+            pairs.push(("slots of a unit", Cell::new(needs.slots.to_string())));
+            pairs.push(("memory of a unit", Cell::new(human::memory(needs.memory_bytes))));
+        }
         if self.list_bytes > 0 {
             pairs.push(("list", Cell::new(human::bytes(self.list_bytes))));
         }
@@ -133,7 +187,7 @@ impl Document for DryRun {
     }
 
     fn quiet(&self) -> String {
-        self.units_total.to_string()
+        self.units_total.map_or_else(|| "-".to_owned(), |units| units.to_string())
     }
 }
 

@@ -116,6 +116,7 @@ pub(super) enum View {
 
 /// Who gets the next key.
 #[derive(Clone, PartialEq, Debug, Default)]
+#[expect(clippy::large_enum_variant, reason = "there is one")]
 pub(super) enum Mode {
     #[default]
     Plain,
@@ -387,7 +388,7 @@ impl App {
 pub(super) fn pause_or_resume(job: &JobInfo) -> Option<JobCommand> {
     match job.state {
         JobState::Paused => Some(JobCommand::Resume),
-        JobState::Queued | JobState::Running => Some(JobCommand::Pause),
+        JobState::Queued | JobState::Running | JobState::Waiting => Some(JobCommand::Pause),
         JobState::Finished | JobState::Failed | JobState::Cancelled => None,
     }
 }

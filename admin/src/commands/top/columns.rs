@@ -101,7 +101,7 @@ impl Row for JobInfo {
             .sorts(|a, b| b.units_failed.cmp(&a.units_failed))
             .from(72),
         number("hits", 7, |job: &JobInfo, _, _| count(job.hits)).sorts(|a, b| b.hits.cmp(&a.hits)).from(100),
-        number("of", 7, |job: &JobInfo, _, _| human::units(job.units_total).into())
+        number("of", 7, |job: &JobInfo, _, _| human::total(job).into())
             .sorts(|a, b| b.units_total.cmp(&a.units_total))
             .from(100),
         number("units/s", 8, |job: &JobInfo, _, _| human::count(job.units_per_s).into())
@@ -190,9 +190,10 @@ fn by_state_of_job(a: &JobInfo, b: &JobInfo) -> Ordering {
         JobState::Running => 0,
         JobState::Paused => 1,
         JobState::Queued => 2,
-        JobState::Finished | JobState::Failed | JobState::Cancelled => 3,
+        JobState::Waiting => 3,
+        JobState::Finished | JobState::Failed | JobState::Cancelled => 4,
     };
-    rank(a).cmp(&rank(b)).then_with(|| if rank(a) < 3 { a.id.cmp(&b.id) } else { b.id.cmp(&a.id) })
+    rank(a).cmp(&rank(b)).then_with(|| if rank(a) < 4 { a.id.cmp(&b.id) } else { b.id.cmp(&a.id) })
 }
 
 /// What needs a person first.

@@ -130,6 +130,7 @@ fn status(epoch: u64) -> StatusInfo {
         gq: 12,
         dq: 34,
         jq: 3,
+        jobs_waiting: 0,
         resent: 5,
         offers_repeated: 6,
         dq_oldest_seconds: 8.5,

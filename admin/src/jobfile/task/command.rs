@@ -5,6 +5,8 @@ use std::path::Path;
 
 use starfarm_decomposers::template::TASK_NAMES;
 use starfarm_protocol::job::Per;
+use starfarm_protocol::limits::SLOTS_MAX;
+use starfarm_protocol::resources::{self, MEMORY_MAX};
 use starfarm_protocol::spec::{CommandWork, FILES_LIMIT, OUTPUT_LIMIT_MAX, OutputLimit, Work};
 
 use super::executor::{Executor, SECONDS_MAX, milliseconds};
@@ -29,6 +31,8 @@ pub(super) const EXECUTOR: Executor = Executor {
             "hang_seconds",
             "retries",
             "output_limit",
+            "slots",
+            "memory",
         ],
     },
     read,
@@ -53,6 +57,10 @@ pub(super) const EXECUTOR: Executor = Executor {
     retries = 2               a unit that fails is tried again [default: 0]
     output_limit = 65536      bytes kept of each output stream; or "strict",
                               "strict:BYTES" [default: 1048576]
+    slots = 4                 slots of a worker that a unit takes [default: 1]
+    memory = "2GiB"           memory that a unit claims: units start where it is
+                              free; nothing keeps them from using more
+                              [default: none]
   In `program`, `outputs`, `stdin` and `env`, {} is the unit's value, {index} its number, {NAME} a
   value that the space names: the names of a grid, `clock` of frames.
 "#,
@@ -112,6 +120,8 @@ fn read(section: &Section<'_>, job: &mut JobFile, base: &Path) -> Result<(), Job
         merge: None,
         inputs: job.inputs.iter().map(|file| file.input.clone()).collect(),
         outputs,
+        slots: section.read("slots", |item| item.integer_within(1, SLOTS_MAX.into()))?.unwrap_or(1) as u16,
+        memory_bytes: section.read("memory", memory)?.unwrap_or(0),
         files_limit: section
             .read("files_limit", |item| item.integer_within(1, OUTPUT_LIMIT_MAX))?
             .unwrap_or(FILES_LIMIT),
@@ -133,6 +143,15 @@ fn output_limit(item: &Item<'_>) -> Result<OutputLimit, JobFileError> {
             let bytes = item.integer_within(1, OUTPUT_LIMIT_MAX)?;
             Ok(OutputLimit { bytes, ..OutputLimit::default() })
         }
+    }
+}
+
+fn memory(item: &Item<'_>) -> Result<u64, JobFileError> {
+    match item.string() {
+        Ok(text) => {
+            resources::memory(text).map_err(|words| item.error(format!("`memory` \"{text}\": {words}")))
+        }
+        Err(_) => item.integer_within(0, MEMORY_MAX),
     }
 }
 

@@ -7,6 +7,7 @@ use starfarm_decomposers::{Decomposer, NoChunks, open};
 use starfarm_protocol::ids::ContentHash;
 use starfarm_protocol::job::{MaxFailures, Sizing};
 use starfarm_protocol::spec::{Chunk, JobSpec, Space, Stop, Work};
+use starfarm_protocol::terms::Terms;
 
 use super::*;
 use crate::jobfile::read;
@@ -66,6 +67,12 @@ fn the_example_of_the_contract() {
                         0,
                     ),
                     planted: 0,
+                },
+                terms: Terms {
+                    after: [],
+                    after_any: [],
+                    labels: {},
+                    max_nodes: None,
                 },
                 blobs: [],
                 inputs: [],
@@ -183,73 +190,46 @@ const EVERYTHING: &str = "executor = \"command\"\nprogram = [\"{index}\"]\nstdin
 
 #[test]
 fn a_command_with_everything() {
-    check_in(
-        &Folder::new(),
-        &format!("{RANGE}{EVERYTHING}"),
-        expect![[r#"
-            JobFile {
-                name: "demo",
-                spec: JobSpec {
-                    space: Range {
-                        from: 0,
-                        to: 10,
-                        step: 1,
-                    },
-                    work: Command(
-                        CommandWork {
-                            program: [
-                                "{index}",
-                            ],
-                            per: Unit,
-                            parallel: false,
-                            env: {
-                                "A": "",
-                                "B": "{}",
-                            },
-                            timeout_ms: Some(
-                                250,
-                            ),
-                            hang_ms: Some(
-                                60000,
-                            ),
-                            retries: 3,
-                            output_limit: OutputLimit {
-                                bytes: 512,
-                                strict: true,
-                            },
-                            cwd: None,
-                            cwd_optional: false,
-                            stdin: Some(
-                                "{}.in",
-                            ),
-                            merge: None,
-                            inputs: [],
-                            outputs: [],
-                            files_limit: 268435456,
-                        },
-                    ),
+    let job = parsed(&format!("{RANGE}{EVERYTHING}")).unwrap();
+    assert_eq!((job.sizing, job.max_failures), (Sizing::Units(1_000), MaxFailures::Units(50)));
+    assert_eq!((job.speculative, job.terms), (Some(true), Terms::default()));
+    expect![[r#"
+        Command(
+            CommandWork {
+                program: [
+                    "{index}",
+                ],
+                per: Unit,
+                slots: 1,
+                memory_bytes: 0,
+                parallel: false,
+                env: {
+                    "A": "",
+                    "B": "{}",
                 },
-                sizing: Units(
-                    1000,
+                timeout_ms: Some(
+                    250,
                 ),
-                max_failures: Units(
-                    50,
+                hang_ms: Some(
+                    60000,
                 ),
-                speculative: Some(
-                    true,
-                ),
-                trust: TrustChecks {
-                    check: Share(
-                        0,
-                    ),
-                    planted: 0,
+                retries: 3,
+                output_limit: OutputLimit {
+                    bytes: 512,
+                    strict: true,
                 },
-                blobs: [],
+                cwd: None,
+                cwd_optional: false,
+                stdin: Some(
+                    "{}.in",
+                ),
+                merge: None,
                 inputs: [],
-                not_here: None,
-                repeated_targets: 0,
-            }"#]],
-    );
+                outputs: [],
+                files_limit: 268435456,
+            },
+        )
+    "#]].assert_debug_eq(&job.spec.work);
 }
 
 #[test]

@@ -142,7 +142,9 @@ impl JobLine {
             Some(JobChange::To(JobState::Finished) | JobChange::Deleted) | None => 0,
             Some(JobChange::To(JobState::Cancelled)) => 1,
             Some(JobChange::To(JobState::Failed)) => 2,
-            Some(JobChange::To(JobState::Queued | JobState::Running | JobState::Paused)) => 3,
+            Some(JobChange::To(
+                JobState::Queued | JobState::Running | JobState::Paused | JobState::Waiting,
+            )) => 3,
         }
     }
 
@@ -266,6 +268,7 @@ impl Jobs {
                 line.submitted_us = at_us;
                 line.enter(at_us, JobChange::To(JobState::Queued));
             }
+            Event::JobGrown { units, .. } => line.units = Units(*units),
             Event::JobState { state, .. } => line.enter(at_us, *state),
             Event::JobProgress { done, failed, abandoned, .. } => {
                 (line.done, line.failed) = (Units(*done), Units(*failed));
@@ -291,6 +294,7 @@ impl Jobs {
 fn job_of(event: &Event) -> Option<JobId> {
     match event {
         Event::JobSubmitted { job, .. }
+        | Event::JobGrown { job, .. }
         | Event::JobState { job, .. }
         | Event::JobProgress { job, .. }
         | Event::Hit { job, .. }

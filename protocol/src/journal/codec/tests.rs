@@ -43,7 +43,22 @@ fn of_trust() -> Vec<Record> {
 }
 
 fn one_of_each() -> impl Iterator<Item = Record> {
-    of_work().into_iter().chain(of_trust())
+    of_work().into_iter().chain(of_trust()).chain(of_links()).chain([of_growth()])
+}
+
+fn of_links() -> Vec<Record> {
+    let terms = Terms {
+        after: vec![JobId(1), JobId(u64::MAX)],
+        after_any: vec![JobId(2)],
+        labels: [("project", "x"), ("größe", "")].map(|(key, value)| (key.into(), value.into())).into(),
+        max_nodes: Some(u32::MAX),
+    };
+    [terms, Terms::default()].map(|terms| Record::Linked { job: JobId(3), terms }).into()
+}
+
+fn of_growth() -> Record {
+    let chunk = GrownChunk { hash: ContentHash([2; 32]), units: u64::MAX, cost: u64::MAX };
+    Record::Grown { job: JobId(7), chunks: vec![chunk], state: "[1]".into(), end: true }
 }
 
 fn of_work() -> Vec<Record> {
@@ -65,6 +80,7 @@ fn of_work() -> Vec<Record> {
     let search = WorkFacts::search(Stop::FirstHit, 12);
     let own_facts = WorkFacts { first_units: 1, programs: true, ..search };
     let together_facts = WorkFacts { per: Per::Task, ..WorkFacts::command(2) };
+    let wide_facts = WorkFacts { needs: Resources::new(4, 1 << 40), ..together_facts };
     let failed = |code, node| FailedUnit { reason: FailReason::Poison, code, node };
     vec![
         Record::Epoch { epoch: Epoch(2), at_us: 1 << 60 },
@@ -72,6 +88,7 @@ fn of_work() -> Vec<Record> {
         Record::Submitted(facts(WorkFacts::NOTHING, Sizing::Units(1), MaxFailures::Never)),
         Record::Submitted(facts(own_facts, Sizing::Units(1), MaxFailures::Never)),
         Record::Submitted(facts(together_facts, Sizing::Units(1), MaxFailures::Never)),
+        Record::Submitted(facts(wide_facts, Sizing::Units(1), MaxFailures::Never)),
         Record::Submitted(facts(WorkFacts::command(2), Sizing::Units(u64::MAX), MaxFailures::Units(3))),
         Record::State { job, state: JobState::Paused, why: Some("too much failed".to_owned().into()) },
         Record::Moved { job, place: 4 },
@@ -140,7 +157,7 @@ fn every_kind_comes_back() {
     }
     kinds.sort_unstable();
     kinds.dedup();
-    assert_eq!(kinds, (1..=22).chain(64..=72).collect::<Vec<_>>());
+    assert_eq!(kinds, (1..=22).chain(64..=74).collect::<Vec<_>>());
 }
 
 #[test]

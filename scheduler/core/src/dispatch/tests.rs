@@ -6,7 +6,7 @@ use starfarm_protocol::wire::{Heartbeat, Hello, Packer};
 
 use super::*;
 use crate::limits::TASKS_A_TURN;
-use crate::{Config, Deed, MaxFailures, NewJob, Place, Sizing, Trust, WorkFacts};
+use crate::{Config, Deed, MaxFailures, NewJob, Place, Sizing, Terms, Trust, WorkFacts};
 
 /// A farm of `nodes` idle nodes.
 fn farm(nodes: u32, slots: u16) -> Farm {
@@ -58,6 +58,7 @@ fn submit(farm: &mut Farm, units: u128, work: WorkFacts) -> JobId {
         max_failures: MaxFailures::Never,
         speculative: true,
         trust: Trust::default(),
+        terms: Terms::default(),
         place: Place::Tail,
     };
     farm.submit(new, 1, &mut Deeds::default()).unwrap()

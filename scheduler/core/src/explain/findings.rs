@@ -1,6 +1,6 @@
 //! What is found out about a job or a node, and what both kinds of questions ask.
 
-use starfarm_protocol::admin::explain::UnitReason;
+use starfarm_protocol::admin::explain::{Lack, UnitReason};
 use starfarm_protocol::admin::{Explanation, Fact, FactValue, Reason, SizeInfo, Subject};
 use starfarm_protocol::ids::{JobId, NodeId};
 use starfarm_protocol::units::Units;
@@ -57,9 +57,16 @@ impl Farm {
     /// The first job in jq before place `end` that has something for node `id`: its slots go there.
     pub(super) fn goes_first(&self, id: NodeId, end: usize) -> Option<JobId> {
         let has_some =
-            |job: &&Job| self.jobs.gives_out(job) && job.pending() > 0 && !job.refused_by.contains_key(&id);
+            |job: &&Job| self.jobs.gives_out(job) && job.pending() > 0 && job.could_run(id, &self.nodes);
         let jobs = self.jobs.queued().take(end);
         jobs.filter(has_some).map(|job| job.facts.job).next()
+    }
+
+    /// What node `id` has too little of for a run of the job, if that is so.
+    pub(super) fn lack(&self, job: &Job, id: NodeId) -> Option<Lack> {
+        let (has, needs) = (self.nodes.at(id).has(), job.needs());
+        let resource = has.lacks(needs)?;
+        Some(Lack { resource, needs: needs.of(resource), has: has.of(resource) })
     }
 
     /// Nodes that can be given tasks.

@@ -30,6 +30,10 @@ impl Farm {
             .partition(|task| task.copy);
         if job.state.ended() {
             ended(job, now_us, &mut found);
+            if let Some(broken) = self.broken_by(job) {
+                let (job, state) = (broken.facts.job, broken.state);
+                found.adds(Reason::Job(JobReason::AfterFailed { job, state }));
+            }
         } else {
             self.why_it_waits(job, &tasks, now_us, &mut found);
             self.where_it_is(tasks.clone(), &copies, now_us, &mut found);
@@ -43,6 +47,10 @@ impl Farm {
     fn why_it_waits(&self, job: &Job, tasks: &[&Task], now_us: u64, found: &mut Findings) {
         if job.state == JobState::Paused {
             found.decides(Reason::Job(JobReason::Paused { why: job.paused_for.clone() }));
+        }
+        let jobs = self.waits_for(job);
+        if !jobs.is_empty() {
+            found.decides(Reason::Job(JobReason::After { jobs }));
         }
         let (pending, unclaimed) = (job.pending(), unclaimed(tasks.iter().copied()));
         if unclaimed > 0 {
@@ -69,6 +77,9 @@ impl Farm {
             }
         }
         let out = job.units.coverage().count(Class::Out);
+        if pending == 0 && job.active() && job.grows() {
+            found.decides(Reason::Job(JobReason::Decomposer { units: Units(job.facts.units) }));
+        }
         if pending == 0 && out > 0 && unclaimed == 0 {
             let copies = job.active().then_some(job.facts.speculative);
             found.decides(Reason::Job(JobReason::AllOut { units: Units(out), copies }));
@@ -84,14 +95,30 @@ impl Farm {
     /// Units wait: who could take them, and what is in the way.
     fn who_takes_it(&self, job: &Job, now_us: u64, found: &mut Findings) {
         let id = job.facts.job;
-        let able: Vec<NodeId> =
-            self.taking().map(|(node, _)| node).filter(|node| !job.refused_by.contains_key(node)).collect();
+        let mut able: Vec<NodeId> =
+            self.taking().map(|(node, _)| node).filter(|node| job.could_run(*node, &self.nodes)).collect();
+        if let Some(nodes) =
+            job.terms.max_nodes.filter(|_| able.iter().any(|&node| !self.may_hold(job, node)))
+        {
+            found.adds(Reason::Job(JobReason::MaxNodes { nodes }));
+        }
         if self.taking().next().is_none() {
             found.decides(self.nobody());
+        } else if self.fits_nowhere(job) {
+            found.decides(Reason::Job(JobReason::FitsNowhere { needs: job.needs().amounts().collect() }));
         } else if able.is_empty() {
             found.decides(Reason::Job(JobReason::RefusedByAll));
         } else if able.iter().all(|&node| self.next_task(job, node, now_us).is_none()) {
             found.decides(Reason::Job(JobReason::NoTime));
+        }
+        let lacks = |node| Some((node, self.lack(job, node)?));
+        let mut lacks = self.taking().filter_map(|(node, _)| lacks(node));
+        for (node, lack) in lacks.by_ref().take(NAMED) {
+            found.adds(Reason::Job(JobReason::TooSmall { node: self.name_of(node), lack }));
+        }
+        let nodes = lacks.count() as u64;
+        if nodes > 0 {
+            found.adds(Reason::Job(JobReason::TooSmallMore { nodes }));
         }
         for (&node, refusal) in job.refused_by.iter().take(NAMED) {
             let (node, why) = (self.name_of(node), refusal.why.clone());
@@ -102,6 +129,7 @@ impl Farm {
             let nodes = (job.refused_by.len() - NAMED) as u64;
             found.adds(Reason::Job(JobReason::RefusedByMore { nodes }));
         }
+        able.retain(|&node| self.may_hold(job, node));
         let place = self.jobs.place_of(id).expect("a job that has not ended is in jq");
         let first: Vec<Option<JobId>> = able.iter().map(|&node| self.goes_first(node, place)).collect();
         if let Some(Some(before)) = first.first().copied()
@@ -134,7 +162,7 @@ impl Farm {
     /// can take.
     fn behind(&self, before: JobId, place: usize, able: &[NodeId]) -> Reason {
         let waits = |job: &&Job| job.active() && job.pending() > 0 && job.facts.job != before;
-        let taken = |job: &&Job| able.iter().any(|node| !job.refused_by.contains_key(node));
+        let taken = |job: &&Job| able.iter().any(|node| job.could_run(*node, &self.nodes));
         let jobs = self.jobs.queued().take(place);
         let others: Vec<u128> = jobs.filter(waits).filter(taken).map(Job::pending).collect();
         Reason::Job(JobReason::Behind {
@@ -234,6 +262,9 @@ impl Farm {
             Sizing::TargetUs(target_us) => found.fact("target", FactValue::Lasts(target_us)),
             Sizing::Units(units) => found.count("units_per_task", units),
         }
+        if job.is_wide() {
+            found.fact("needs", FactValue::Amounts(job.needs().amounts().collect()));
+        }
         found.count("units_waiting", job.pending());
         found.count("units_at_nodes", job.units.coverage().count(Class::Out).saturating_sub(unclaimed));
         if unclaimed > 0 {
@@ -247,7 +278,7 @@ impl Farm {
         if job.pending() == 0 {
             return Vec::new();
         }
-        let mut nodes: Vec<_> = self.taking().filter(|(id, _)| !job.refused_by.contains_key(id)).collect();
+        let mut nodes: Vec<_> = self.taking().filter(|(id, _)| job.could_run(*id, &self.nodes)).collect();
         nodes.sort_by_key(|(id, node)| (Reverse(node.slots()), *id));
         nodes.iter().take(SIZES).map(|&(id, _)| self.size(job, id, now_us)).collect()
     }

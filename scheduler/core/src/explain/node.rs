@@ -35,8 +35,12 @@ impl Farm {
             found.adds(Reason::KeptOut(NodeReason::Conflict { job, lo, hi }));
         }
         let jobs: Vec<&Job> = self.jobs.queued().collect();
-        let gives =
-            |job: &&&Job| self.jobs.gives_out(job) && job.pending() > 0 && !job.refused_by.contains_key(&id);
+        let gives = |job: &&&Job| {
+            self.jobs.gives_out(job)
+                && job.pending() > 0
+                && job.could_run(id, &self.nodes)
+                && self.may_hold(job, id)
+        };
         if node.health().live() {
             if let Some(job) = jobs.iter().find(gives) {
                 found.adds(Reason::Work(self.window_of(id, node, job, now_us)));
@@ -49,6 +53,8 @@ impl Farm {
                     IdleReason::Waiting => found.decides(Reason::Work(WorkReason::Waiting)),
                     IdleReason::NoJob => found.decides(Reason::Work(WorkReason::NoJob)),
                     IdleReason::Paused => found.decides(Reason::Work(WorkReason::Paused)),
+                    IdleReason::After => found.decides(Reason::Work(WorkReason::After)),
+                    IdleReason::MaxNodes => found.decides(Reason::Work(WorkReason::MaxNodes)),
                     IdleReason::Refused => found.decides(Reason::Work(WorkReason::Refused)),
                     IdleReason::NothingLeft => found.decides(Reason::Work(WorkReason::NothingLeft)),
                     IdleReason::NoTime => {
@@ -56,6 +62,7 @@ impl Farm {
                         let left_us = ends_us.saturating_sub(now_us);
                         found.decides(Reason::Work(WorkReason::NoTime { left_us }));
                     }
+                    IdleReason::TooSmall => found.decides(Reason::Work(WorkReason::TooSmall)),
                     // `silence` and `kept_out` have said it.
                     IdleReason::State => {}
                 }
@@ -128,12 +135,18 @@ impl Farm {
     fn offer(&self, id: NodeId, job: &Job, now_us: u64) -> OfferReason {
         if job.state == JobState::Paused {
             OfferReason::Paused { why: job.paused_for.clone() }
+        } else if job.state == JobState::Waiting {
+            OfferReason::After { jobs: self.waits_for(job) }
         } else if let Some(refusal) = job.refused_by.get(&id) {
             let again_us = refusal.probe.at_us.saturating_sub(now_us);
             OfferReason::Refused { why: refusal.why.clone(), again_us }
+        } else if let Some(lack) = self.lack(job, id) {
+            OfferReason::TooSmall { lack }
         } else if job.pending() == 0 {
             let units = Units(job.units.coverage().count(Class::Out));
             OfferReason::AllOut { units, copies: job.facts.speculative }
+        } else if let Some(nodes) = job.terms.max_nodes.filter(|_| !self.may_hold(job, id)) {
+            OfferReason::MaxNodes { nodes }
         } else if self.next_task(job, id, now_us).is_none() {
             OfferReason::NoTime
         } else if job.blame.of(id).doubted {

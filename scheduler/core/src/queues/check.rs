@@ -79,6 +79,14 @@ impl Queues {
         {
             return Err(format!("job {}: {:?} units in dq, not as counted", job.0, left.get(&job)));
         }
+        for (job, nodes) in self.dq.holders.jobs() {
+            let mut found = BTreeMap::<NodeId, u32>::new();
+            let its = self.dq.with_ids().filter(|(_, task)| task.job == job);
+            its.for_each(|(_, task)| *found.entry(task.node).or_default() += 1);
+            if *nodes != found {
+                return Err(format!("job {}: tasks by node are {found:?}, not {nodes:?}", job.0));
+            }
+        }
         for (id, list) in self.nodes.iter() {
             if list.tasks.len() != at_node.get(&id).copied().unwrap_or(0) {
                 return Err(format!("node {} lists {} tasks", id.0, list.tasks.len()));

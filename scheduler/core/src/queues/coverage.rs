@@ -79,6 +79,12 @@ impl Coverage {
         Self { units, cursor: 0, segments: BTreeMap::new(), counts: [0; 5] }
     }
 
+    /// There are `units` of them from now on: those that come are fresh.
+    pub(super) fn grow(&mut self, units: u128) {
+        assert!(units >= self.units, "no unit that a job has goes away");
+        self.units = units;
+    }
+
     /// Units of the job.
     pub(crate) fn units(&self) -> u128 {
         self.units

@@ -8,6 +8,7 @@ use starfarm_protocol::ids::{Attempt, JobId};
 use starfarm_protocol::interval::Interval;
 
 use super::by_unit::ByUnit;
+use super::holders::Holders;
 use super::task::{NOBODY, Task, TaskId};
 
 /// dq.
@@ -19,6 +20,7 @@ pub(super) struct Dispatched {
     places: Vec<u32>,
     free: Vec<u32>,
     jobs: BTreeMap<JobId, OfJob>,
+    pub(super) holders: Holders,
     /// Tasks that are at no node.
     of_nobody: usize,
     /// Counts what comes, goes and is counted.
@@ -54,6 +56,7 @@ impl Dispatched {
     pub(super) fn put(&mut self, task: Task) -> TaskId {
         assert!(0 < task.left && task.left <= task.at.units(), "a task in dq has something left");
         self.of_nobody += usize::from(task.node == NOBODY);
+        self.holders.came(task.job, task.node);
         self.changes += 1;
         let id = TaskId(self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
@@ -117,7 +120,10 @@ impl Dispatched {
     pub(super) fn orphan(&mut self, id: TaskId) {
         let task = self.at_mut(id);
         assert!(!task.copy && task.node != NOBODY, "a task that a node had as the first");
+        let (job, before) = (task.job, task.node);
         (task.node, task.state) = (NOBODY, super::task::State::Back);
+        self.holders.went(job, before);
+        self.holders.came(job, NOBODY);
         self.of_nobody += 1;
         self.changes += 1;
     }
@@ -127,6 +133,7 @@ impl Dispatched {
         self.free.push(id.0);
         let of_nobody = self.of_nobody.checked_sub(usize::from(task.node == NOBODY));
         self.of_nobody = of_nobody.expect("the sum has each task that nobody has");
+        self.holders.went(task.job, task.node);
         self.changes += 1;
         let of_job = self.tasks_of(task.job);
         of_job.like(&task).remove(task.at.lo);

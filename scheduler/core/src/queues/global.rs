@@ -317,12 +317,13 @@ impl GlobalQueue {
     /// What waits of `at`, units that wait alone left aside, does so in tasks of `size` units.
     pub(crate) fn narrow(&mut self, job: JobId, at: Interval, size: u128) {
         // A job of which nothing waits has no queue.
-        let Some(queue) = self.jobs.get_mut(&job) else { return };
-        let rows = queue.rows.range(at.lo + 1..).map(|(_, row)| row.at.within(at));
-        let pieces: Vec<Interval> = rows.take_while(|piece| !piece.is_empty()).collect();
-        for piece in pieces {
-            queue.carve(piece);
-            queue.add(piece, size);
+        if let Some(queue) = self.jobs.get_mut(&job) {
+            let rows = queue.rows.range(at.lo + 1..).map(|(_, row)| row.at.within(at));
+            let pieces: Vec<Interval> = rows.take_while(|piece| !piece.is_empty()).collect();
+            for piece in pieces {
+                queue.carve(piece);
+                queue.add(piece, size);
+            }
         }
     }
 

@@ -45,6 +45,11 @@ impl JobUnits {
         &self.coverage
     }
 
+    /// There are `units` of them from now on, not fewer than before.
+    pub(crate) fn grow(&mut self, units: u128) {
+        self.coverage.grow(units);
+    }
+
     /// Units ran to their end: nothing is held against them any more.
     pub(crate) fn acquit(&mut self, at: Interval) {
         if self.deaths.is_empty() && self.failures.is_empty() && self.reopened.is_empty() {

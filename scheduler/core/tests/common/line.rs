@@ -5,10 +5,11 @@ use std::str::FromStr;
 
 use starfarm_protocol::ids::{ContentHash, JobId, from_hex};
 use starfarm_protocol::job::Per;
+use starfarm_protocol::resources::Resources;
 use starfarm_protocol::spec::Stop;
 use starfarm_protocol::trust::Share;
 use starfarm_protocol::wire::{CommandUnit, FailReason, Held, HitEntry, Outputs, Stream};
-use starfarm_scheduler_core::{MaxFailures, NewJob, NodeId, Place, Sizing, Trust, WorkFacts};
+use starfarm_scheduler_core::{MaxFailures, NewJob, NodeId, Place, Sizing, Terms, Trust, WorkFacts};
 
 pub struct Line<'a> {
     pub words: Vec<&'a str>,
@@ -92,6 +93,11 @@ impl<'a> Line<'a> {
             .collect()
     }
 
+    /// The jobs behind `name`: `1,2`.
+    fn jobs(&self, name: &str) -> Vec<JobId> {
+        self.after(name).into_iter().flat_map(|words| words.split(',')).map(|id| JobId(parse(id))).collect()
+    }
+
     /// The units behind `name`: `3,4`; `2:3` is of job 2.
     pub fn units(&self, name: &str) -> Vec<(JobId, u128)> {
         let words = self.after(name).into_iter().flat_map(|words| words.split(','));
@@ -99,6 +105,7 @@ impl<'a> Line<'a> {
     }
 
     pub fn new_job(&self, spec: ContentHash) -> NewJob {
+        let needs = Resources::new(self.named("takes", 1) as u16, self.named("memory", 0));
         let work = if self.has("search") {
             let targets = self.named("search", 1) as u32;
             let stop = match () {
@@ -138,11 +145,17 @@ impl<'a> Line<'a> {
             user: String::new(),
             spec,
             units: parse(self.words[1]),
-            work,
+            work: WorkFacts { needs, ..work },
             sizing,
             max_failures,
             speculative: self.has("copies"),
             trust,
+            terms: Terms {
+                after: self.jobs("after"),
+                after_any: self.jobs("after-any"),
+                max_nodes: self.after("max-nodes").map(parse),
+                ..Terms::default()
+            },
             place,
         }
     }

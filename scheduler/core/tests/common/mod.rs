@@ -7,9 +7,14 @@
 //! | --- | --- |
 //! | `submit N [search T targets [never/first-hit]] [command [together] retries R] [units U / target S]` | |
 //! | ... `[max-failures N/never] [copies] [head/now]` | |
+//! | ... `[after JOB,..] [after-any JOB,..] [max-nodes N]` | its terms |
+//! | ... `[takes SLOTS] [memory BYTES]` | what a run of it takes |
 //! | ... `[check MILLIONTHS] [planted UNIT:TARGET,..]` | its trust checks |
+//! | `submit 0 grows ...`, `grow JOB UNITS[xCOST],.. [from N] [end] [state JSON]` | a job whose units a program names |
+//! | `wish JOB`, `halt JOB WORDS` | what its program is to be asked; it did wrong |
 //! | `cancel/pause/resume/front/switch/delete/retry JOB`, `drain/undrain/forget/revoke NODE` | what users do |
-//! | `join NODE slots K [queue Q]`, `hello NODE [boot B] [died UNIT]`, `session NODE`, `bye NODE`, `able NODE [TIMES]` | |
+//! | `merge JOB waiting/running/done/failed` | how the merge of its results stands, as the rim says |
+//! | `join NODE slots K [queue Q] [memory BYTES]`, `hello NODE [boot B] [died UNIT]`, `session NODE`, `bye NODE`, `able NODE [TIMES]` | |
 //! | ... `[version V] [knows EPOCH genuine/forged] [receives DATAGRAMS]` | what else a hello may say |
 //! | ... `[left MS]`, `left NODE MS [work MS]` | it leaves by itself after that, and takes tasks for so long |
 //! | `ack NODE` | the node acknowledges every offer that it has heard |
@@ -35,6 +40,7 @@
 //! | `credit NODE`, `lease JOB` | prints how many result datagrams it may have under way; up to where units may go |
 #![allow(dead_code)] // each test file uses some of it
 
+mod growth;
 pub mod line;
 mod peers;
 pub mod print;
@@ -45,6 +51,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use expect_test::Expect;
+use starfarm_protocol::admin::MergeState;
 use starfarm_protocol::ids::{Boot, ContentHash, Epoch, FarmId, JobId};
 use starfarm_protocol::limits::PROTOCOL_VERSION;
 use starfarm_protocol::seal::{EpochProofs, Secret, StaticKey};
@@ -169,6 +176,9 @@ impl Bench {
     fn carry_out(&mut self, line: &Line<'_>) {
         match line.verb() {
             "submit" => self.submit(line),
+            "grow" => self.grow(line),
+            "wish" => self.print_wish(line),
+            "halt" => self.halt(line),
             "cancel" => self.command_job(line, JobCommand::Cancel),
             "pause" => self.command_job(line, JobCommand::Pause),
             "resume" => self.command_job(line, JobCommand::Resume),
@@ -176,12 +186,10 @@ impl Bench {
             "switch" => self.command_job(line, JobCommand::Switch),
             "delete" => self.command_job(line, JobCommand::Delete),
             "retry" => self.command_job(line, JobCommand::Retry),
-            "rerun" => {
-                let (id, (lo, units)) = (JobId(line.number(1)), line.interval(2));
-                self.with_deeds(|farm, _, deeds| {
-                    let answer = farm.rerun(id, &[(lo, lo + u128::from(units))], deeds);
-                    Some(format!("rerun: {answer:?}"))
-                });
+            "rerun" => self.rerun(line),
+            "merge" => {
+                let state = MergeState::from_word(line.words[2]).expect("a state of a merge");
+                self.farm.note_merge(JobId(line.number(1)), state);
             }
             "drain" => self.command_node(line, NodeCommand::Drain),
             "undrain" => self.command_node(line, NodeCommand::Resume),
@@ -236,6 +244,21 @@ impl Bench {
         }
     }
 
+    fn halt(&mut self, line: &Line<'_>) {
+        self.with_deeds(|farm, _, deeds| {
+            farm.stop_growing(JobId(line.number(1)), line.words[2..].join(" "), deeds);
+            None
+        });
+    }
+
+    fn rerun(&mut self, line: &Line<'_>) {
+        let (id, (lo, units)) = (JobId(line.number(1)), line.interval(2));
+        self.with_deeds(|farm, _, deeds| {
+            let answer = farm.rerun(id, &[(lo, lo + u128::from(units))], deeds);
+            Some(format!("rerun: {answer:?}"))
+        });
+    }
+
     /// What becomes of records.
     fn records_are(&mut self, line: &Line<'_>) {
         match line.verb() {
@@ -279,11 +302,18 @@ impl Bench {
 
     fn submit(&mut self, line: &Line<'_>) {
         let new = line.new_job(spec(self.next_job));
-        self.next_job += 1;
+        let mut made = 1;
+        let grows = line.has("grows");
         self.with_deeds(|farm, now_us, deeds| {
-            let answer = farm.submit(new, now_us, deeds);
-            answer.err().map(|why| format!("submit: {why:?}"))
+            let answer = match grows {
+                true => farm.submit_growing(new, now_us, deeds),
+                false => farm.submit(new, now_us, deeds),
+            };
+            let refused = answer.err()?;
+            made = 0;
+            Some(format!("submit: {refused:?}"))
         });
+        self.next_job += made;
     }
 
     fn command_job(&mut self, line: &Line<'_>, command: JobCommand) {
@@ -360,7 +390,7 @@ impl Bench {
         self.records.truncate(self.durable + keeping);
         self.replayed.0 = usize::MAX;
         self.config.epoch.0 += 1;
-        if let Some(Record::Trust { .. }) = self.records.last() {
+        if let Some(Record::Trust { .. } | Record::Linked { .. }) = self.records.last() {
             // As each start begins: here it matters.
             self.records.push(Record::Epoch { epoch: self.config.epoch, at_us: 0 });
         }

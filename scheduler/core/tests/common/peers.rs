@@ -2,6 +2,7 @@
 
 use starfarm_protocol::ids::{Attempt, Epoch, JobId};
 use starfarm_protocol::limits::PROTOCOL_VERSION;
+use starfarm_protocol::resources::Resources;
 use starfarm_protocol::wire::{Heartbeat, Hello, Offer, Outcome, Packer, ResultEntry, TimeLeft};
 use starfarm_scheduler_core::NodeId;
 
@@ -54,9 +55,11 @@ impl Bench {
             ..hello(boot)
         };
         self.farm.on_session(id, line.word(1), now_us);
+        let memory = line.after("memory").map(line::parse);
         let left_us = line.after("left").map(|ms| line::parse::<u64>(ms) * 1_000);
         self.say(id, |p| {
             p.hello(&hello);
+            memory.into_iter().for_each(|bytes| p.has(&Resources::new(0, bytes)));
             left_us.into_iter().for_each(|us| p.time_left(&TimeLeft { left_us: us, work_us: us }));
         });
     }

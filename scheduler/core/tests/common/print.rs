@@ -2,7 +2,8 @@
 
 use starfarm_protocol::admin::{ConflictInfo, DoubtfulInfo, Refusal, UntrueInfo};
 use starfarm_protocol::ids::JobId;
-use starfarm_protocol::wire::{Cancel, Message, Offer};
+use starfarm_protocol::resources::Resource;
+use starfarm_protocol::wire::{Cancel, Message, Needs, Offer};
 use starfarm_scheduler_core::{Farm, NodeId, Record};
 
 pub fn name(id: NodeId) -> char {
@@ -24,6 +25,12 @@ pub fn message(message: Message<'_>) -> String {
         }
         Message::ResultAck(_, ranges) => format!("ack results {:?}", ranges.collect::<Vec<_>>()),
         Message::HeartbeatAnswer(answer) => format!("answer {}", answer.number),
+        Message::Needs(Needs { job, run }) => format!(
+            "job {} takes {} slots, {} of memory",
+            job.0,
+            run.of(Resource::Slots),
+            run.of(Resource::Memory)
+        ),
         Message::Revoke(w) => {
             let letting = if w.cancel == Cancel::Forced { "kill" } else { "trim" };
             format!("withdraw job {} {letting} before {}", w.job.0, w.before.0)

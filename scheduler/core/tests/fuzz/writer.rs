@@ -163,6 +163,13 @@ impl Writer {
             line += " copies";
         }
         line += ["", "", " head", " now"][self.chance.below(4) as usize];
+        if self.chance.one_in(5) {
+            let before = self.job();
+            line += &format!(" {} {before}", ["after", "after-any"][self.chance.below(2) as usize]);
+        }
+        if self.chance.one_in(5) {
+            line += &format!(" max-nodes {}", self.chance.within(1, 3));
+        }
         Some(line)
     }
 

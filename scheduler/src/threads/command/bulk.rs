@@ -6,8 +6,8 @@ use std::io;
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use starfarm_protocol::bulk::{IDLE_US, Next, Request, Server, Shelf};
-use starfarm_protocol::ids::{ContentHash, PublicKey};
+use starfarm_protocol::bulk::{IDLE_US, Located, Next, Request, Server, Shelf};
+use starfarm_protocol::ids::{ContentHash, JobId, PublicKey};
 use starfarm_protocol::seal::Peer;
 use starfarm_protocol::spec::{JobSpec, Work};
 use tokio::time::timeout;
@@ -45,6 +45,8 @@ struct NodeShelf<'a> {
     desk: &'a Desk,
     key: PublicKey,
     allowed: Mutex<Allowed>,
+    /// What the farm said of the unit that is asked for.
+    located: Mutex<Option<Located>>,
 }
 
 impl NodeShelf<'_> {
@@ -158,6 +160,11 @@ impl<'a> Shelf for &NodeShelf<'a> {
     fn lament(&self, hash: &ContentHash) -> String {
         self.blobs().lament(hash)
     }
+
+    fn locate(&self, job: JobId, unit: u128) -> Result<Located, String> {
+        let located = self.located.lock().expect("a panic under the lock ends the process").take();
+        located.ok_or_else(|| format!("job {} has no unit {unit} that its decomposer named", job.0))
+    }
 }
 
 /// Asks the farm what a node may put now. The limits of jobs are read from their specifications, each once.
@@ -222,7 +229,7 @@ impl Drop for Place<'_> {
 pub(crate) async fn serve(desk: &Desk, channel: &mut Channel, peer: &Peer) -> io::Result<()> {
     let key = peer.claim.key;
     let Some(_place) = Place::take(desk, key) else { return Ok(()) };
-    let shelf = NodeShelf { desk, key, allowed: Mutex::default() };
+    let shelf = NodeShelf { desk, key, allowed: Mutex::default(), located: Mutex::default() };
     let (mut server, mut asked, mut limits) = (Server::new(&shelf), None::<Instant>, HashMap::new());
     loop {
         match server.step() {
@@ -234,6 +241,11 @@ pub(crate) async fn serve(desk: &Desk, channel: &mut Channel, peer: &Peer) -> io
                         let now = allowed(desk, peer.claim.name.clone(), &mut limits).await;
                         *shelf.allowed() = now;
                         asked = Some(Instant::now());
+                    }
+                    if let Ok(Request::Locate { job, unit }) = Request::read(&record) {
+                        // A scheduler that stops knows none.
+                        let found = desk.find(move |farm| Ok(farm.locate(job, unit))).await.ok().flatten();
+                        *shelf.located.lock().expect("a panic under the lock ends the process") = found;
                     }
                     server.on_record(&record);
                 }

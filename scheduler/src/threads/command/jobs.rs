@@ -5,7 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use starfarm_protocol::admin::{ErrorCode, JobCommand, JobInfo, MergeInfo, Response, Subject};
+use starfarm_protocol::admin::{ErrorCode, JobCommand, JobInfo, MergeInfo, MergeState, Response, Subject};
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::job::JobState;
 use starfarm_scheduler_core as core;
@@ -86,7 +86,13 @@ pub(crate) async fn command(desk: &Desk, id: JobId, command: JobCommand) -> Resp
 /// Merges the results of a job again.
 pub(super) async fn merge(desk: &Desk, id: JobId) -> Response {
     match job(desk, id).await.map(|job| desk.house.merges.again(&job)) {
-        Ok(Ok(())) => Response::Done,
+        Ok(Ok(())) => {
+            let note = desk.ask(move |farm, _, _| {
+                farm.note_merge(id, MergeState::Waiting);
+                Response::Done
+            });
+            note.await
+        }
         Ok(Err(why)) => error(ErrorCode::Conflict, why),
         Err(response) => response,
     }
@@ -153,6 +159,7 @@ mod tests {
             max_failures: core::MaxFailures::Usual,
             speculative: false,
             trust: core::Trust::default(),
+            terms: core::Terms::default(),
             place: core::Place::Tail,
         };
         let made = farm.submit(new, 0, &mut deeds).expect("the farm takes a job");

@@ -10,6 +10,7 @@ use std::time::Duration;
 use starfarm_net::say;
 use starfarm_protocol::ids::{ContentHash, JobId};
 use starfarm_protocol::spec::JobSpec;
+use starfarm_scheduler_core::Farm;
 
 use super::desk::Desk;
 use crate::store::blobs::Blobs;
@@ -30,9 +31,9 @@ struct Needed {
 
 /// What the farm's jobs are made from; none where the scheduler stops.
 async fn needed(desk: &Desk) -> io::Result<Option<Needed>> {
-    let specs = desk.find(|farm| Ok(farm.specs().collect::<HashSet<_>>())).await;
-    let Ok(specs) = specs else { return Ok(None) };
-    let mut needed = Needed { contents: HashSet::new(), programs: false, unknown: false };
+    let find = |farm: &Farm| Ok((farm.specs().collect::<HashSet<_>>(), farm.grown_contents().collect()));
+    let Ok((specs, contents)) = desk.find(find).await else { return Ok(None) };
+    let mut needed = Needed { contents, programs: false, unknown: false };
     let mut blobs = desk.house.blobs.lock().expect("a panic under the lock ends the process");
     for spec in specs {
         needed.contents.insert(spec);

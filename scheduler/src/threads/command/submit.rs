@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use starfarm_kernels::Verifier;
-use starfarm_protocol::admin::{ErrorCode, Response, Submit};
+use starfarm_protocol::admin::{ErrorCode, MergeState, Response, Submit};
 use starfarm_protocol::ids::ContentHash;
 use starfarm_protocol::job::{JOB_NAME, WorkFacts, is_job_name};
 use starfarm_protocol::seal::{Action, Role, StaticKey};
-use starfarm_protocol::spec::{CommandWork, JobSpec, Merge, Work};
+use starfarm_protocol::spec::{CommandWork, JobSpec, Work};
 use starfarm_protocol::trust::TrustChecks;
 use starfarm_scheduler_core as core;
 
@@ -28,7 +28,10 @@ pub(super) async fn submit(desk: &Arc<Desk>, submit: Submit, (role, user): (Role
     if !is_job_name(&submit.name) {
         return error(ErrorCode::Usage, JOB_NAME);
     }
-    let Submit { name, user: as_user, spec, sizing, place, max_failures, speculative, trust } = submit;
+    let Submit { name, user: as_user, spec, sizing, place, max_failures, speculative, trust, terms } = submit;
+    if let Err(why) = terms.check() {
+        return error(ErrorCode::Usage, why);
+    }
     let house = Arc::clone(&desk.house);
     let kept = beside(move || {
         let mut specified =
@@ -40,21 +43,43 @@ pub(super) async fn submit(desk: &Arc<Desk>, submit: Submit, (role, user): (Role
         specified.search.take().into_iter().for_each(|search| house.evidence.know(spec, search));
         Ok((spec, specified))
     });
-    let (spec, Specified { bytes, work, units, trust, .. }) = match kept.await {
+    let (spec, Specified { bytes, work, units, grows, trust, merges, .. }) = match kept.await {
         Ok(kept) => kept,
         Err(response) => return response,
     };
     let user = if as_user.is_empty() { user.to_owned() } else { as_user };
     // A search may run twice at one time, and nobody notices. A program may have effects beside its output.
     let speculative = speculative.unwrap_or(!work.programs);
-    let new = core::NewJob { name, user, spec, units, work, sizing, max_failures, speculative, trust, place };
-    let asked = desk.ask(|farm, now_us, deeds| match farm.submit(new, now_us, deeds) {
-        Ok(id) => Response::Submitted(id),
-        Err(why) => conflict(why, "the job"),
+    let new = core::NewJob {
+        name,
+        user,
+        spec,
+        units,
+        work,
+        sizing,
+        max_failures,
+        speculative,
+        trust,
+        terms,
+        place,
+    };
+    let asked = desk.ask(move |farm, now_us, deeds| {
+        let submitted =
+            if grows { farm.submit_growing(new, now_us, deeds) } else { farm.submit(new, now_us, deeds) };
+        match submitted {
+            Ok(id) => {
+                if merges {
+                    farm.note_merge(id, MergeState::Waiting);
+                }
+                Response::Submitted(id)
+            }
+            Err(why) => conflict(why, "the job"),
+        }
     });
     let response = asked.await;
     if let Response::Submitted(id) = response {
         desk.house.merges.learn(id, &bytes);
+        desk.house.shared.want_units();
     }
     response
 }
@@ -69,14 +94,7 @@ async fn beside<T: Send + 'static>(
 
 /// Puts what a caller brings on the disk.
 pub(super) fn keep(house: &House, bytes: &[u8]) -> Result<ContentHash, Response> {
-    let mut blobs = house.blobs.lock().expect("a panic under the lock ends the process");
-    let kept = blobs.put(bytes);
-    drop(blobs);
-    if let Ok(hash) = &kept {
-        // A node may have put the same.
-        house.unnamed.lock().expect("a panic under the lock ends the process").forget(hash);
-    }
-    kept.map_err(|e| error(ErrorCode::Conflict, format!("the scheduler cannot keep it: {e}")))
+    house.keep(bytes).map_err(|e| error(ErrorCode::Conflict, format!("the scheduler cannot keep it: {e}")))
 }
 
 /// What is to be done, as the farm takes it.
@@ -84,10 +102,14 @@ struct Specified {
     bytes: Vec<u8>,
     work: WorkFacts,
     units: u128,
+    /// Its units are named while it runs.
+    grows: bool,
     trust: core::Trust,
     search: Option<Verifier>,
     /// It has a program of its user's run on this host.
     runs_here: bool,
+    /// Its results are to be merged.
+    merges: bool,
 }
 
 /// Reads what is submitted, and plants what is to be planted. No worker can run a job that fails here.
@@ -99,9 +121,14 @@ fn specified(text: String, asked: TrustChecks, scheduler: &StaticKey) -> Result<
         Work::Command(work) if work.program.is_empty() => {
             return Err("the job names no program: submit it anew".into());
         }
-        Work::Command(_) | Work::Nothing => None,
+        Work::Command(work) => {
+            work.needs()?;
+            None
+        }
+        Work::Nothing => None,
     };
-    let runs_here = matches!(&spec.work, Work::Command(CommandWork { merge: Some(Merge::Program(_)), .. }));
+    let merges = matches!(&spec.work, Work::Command(CommandWork { merge: Some(_), .. }));
+    let (runs_here, grows) = (spec.runs_on_scheduler(), spec.space.grows());
     let units = starfarm_decomposers::units(&spec.space)?;
     let TrustChecks { check, planted: count } = asked;
     if count == 0 {
@@ -110,9 +137,11 @@ fn specified(text: String, asked: TrustChecks, scheduler: &StaticKey) -> Result<
             bytes: text.into_bytes(),
             work: spec.work.facts(),
             units,
+            grows,
             trust,
             search,
             runs_here,
+            merges,
         });
     }
     let (Work::Search(work), Some(search)) = (&mut spec.work, &search) else {
@@ -122,7 +151,16 @@ fn specified(text: String, asked: TrustChecks, scheduler: &StaticKey) -> Result<
     let planted = plant(work, search, units, count, &draws)?;
     let search = Some(Verifier::new(work, &spec.space)?);
     let trust = core::Trust { check, planted };
-    Ok(Specified { bytes: spec.to_bytes(), work: spec.work.facts(), units, trust, search, runs_here })
+    Ok(Specified {
+        bytes: spec.to_bytes(),
+        work: spec.work.facts(),
+        units,
+        grows,
+        trust,
+        search,
+        runs_here,
+        merges,
+    })
 }
 
 #[cfg(test)]

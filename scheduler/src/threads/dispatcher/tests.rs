@@ -5,7 +5,7 @@ use starfarm_protocol::ids::{Attempt, Boot, ContentHash, FarmId, JobId};
 use starfarm_protocol::limits::PROTOCOL_VERSION;
 use starfarm_protocol::seal::Session;
 use starfarm_protocol::wire::{Hello, Message, Outcome, Packer, ResultEntry, messages};
-use starfarm_scheduler_core::{Config, NewJob, NodeId, Place, Sizing, Trust};
+use starfarm_scheduler_core::{Config, NewJob, NodeId, Place, Sizing, Terms, Trust};
 
 use super::*;
 
@@ -51,6 +51,7 @@ fn job_and_result() -> (NewJob, Input) {
         max_failures: starfarm_protocol::job::MaxFailures::Usual,
         speculative: false,
         trust: Trust::default(),
+        terms: Terms::default(),
         place: Place::Tail,
     };
     let result = said(|packer| {

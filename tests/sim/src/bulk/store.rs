@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::io;
 use std::rc::Rc;
 
-use starfarm_protocol::bulk::{Chunk, Incoming, Shelf};
-use starfarm_protocol::ids::ContentHash;
+use starfarm_protocol::bulk::{Chunk, Incoming, Located, Shelf};
+use starfarm_protocol::ids::{ContentHash, JobId};
 
 use super::tally::Transfers;
 
@@ -68,5 +68,9 @@ impl Shelf for Memory {
 
     fn lament(&self, _: &ContentHash) -> String {
         "it is not here".to_owned()
+    }
+
+    fn locate(&self, _: JobId, unit: u128) -> Result<Located, String> {
+        Err(format!("nobody named unit {unit}"))
     }
 }

@@ -1,5 +1,5 @@
 //! A worker on a bench: scripts in, a readable log out. One command a line:
-//! `session`, `welcome [credit N] [epoch N] [farm N]`, `offer ATTEMPT LO+UNITS [job N]`, `part SLOT ATTEMPT LO+UNITS`,
+//! `session`, `welcome [credit N] [epoch N] [farm N]`, `offer ATTEMPT LO+UNITS [job N] [slots N] [memory N]`, `part SLOT ATTEMPT LO+UNITS`,
 //! `end SLOT ATTEMPT`, `ack FIRST LAST`, `answer [epoch N]`, `revoke JOB graceful|forced BEFORE`, `drain`, `bytes HEX`,
 //! `at MS`. What the scheduler says comes by a session with its last welcome's incarnation, or with `by N`.
 #![allow(dead_code)] // each test file uses some of it
@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 
 use starfarm_protocol::ids::{Attempt, Boot, ContentHash, Epoch, FarmId, JobId, from_hex};
 use starfarm_protocol::limits::PROTOCOL_VERSION;
+use starfarm_protocol::resources::Resources;
 use starfarm_protocol::wire::{
     Cancel, HeartbeatAnswer, Message, Offer, Outcome, Pace, Packer, Revoke, Welcome, messages,
 };
@@ -19,6 +20,7 @@ pub fn config(slots: u16) -> Config {
     Config {
         boot: Boot(1),
         slots,
+        memory_bytes: 0,
         queue_tasks_max: 8,
         receive_datagrams_max: 92,
         heartbeat_us: 1_000_000,
@@ -104,7 +106,8 @@ impl Bench {
             "offer" => {
                 let ((lo, units), attempt) = (interval(2), Attempt(number(1)));
                 let offer = Offer { job, spec: spec(job), attempt, lo, units };
-                self.worker.on_datagram(&packed(|p| p.offer(&offer)), by, now, &mut deeds);
+                let run = Resources::new(named("slots", 1) as u16, named("memory", 0));
+                self.worker.on_datagram(&packed(|p| p.offer_of(&offer, run)), by, now, &mut deeds);
             }
             "part" => {
                 let ((lo, units), attempt) = (interval(3), Attempt(number(2)));
@@ -214,8 +217,9 @@ impl Bench {
             Message::TimeLeft(left) => {
                 format!("left {} ms, work {}", left.left_us / 1_000, left.work_us / 1_000)
             }
-            Message::Load(_) | Message::Facts(_) if !self.tells => return None,
+            Message::Load(_) | Message::Facts(_) | Message::Has(_) if !self.tells => return None,
             Message::Load(load) => format!("load {:?} idle {} ms", load.slots, load.idle_us / 1_000),
+            Message::Has(has) => format!("has {has:?}"),
             Message::Facts(facts) => format!("facts {}", facts.system),
             other => panic!("a worker does not say {other:?}"),
         };

@@ -4,12 +4,14 @@ use std::fmt::Write;
 
 use expect_test::{Expect, expect};
 use starfarm_protocol::admin::explain::{
-    AheadInfo, JobReason, NodeReason, OfferReason, OfferState, PlaceReason, Silence, UnitReason, WorkReason,
+    AheadInfo, JobReason, Lack, NodeReason, OfferReason, OfferState, PlaceReason, Silence, UnitReason,
+    WorkReason,
 };
-use starfarm_protocol::admin::{Explanation, Fact, FactValue, Reason, Subject};
+use starfarm_protocol::admin::{Explanation, Reason, Subject};
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::job::JobState;
 use starfarm_protocol::reason::{Distrust, Fault, HoldReason, QuarantineReason};
+use starfarm_protocol::resources::Resource;
 use starfarm_protocol::units::Units;
 
 use super::Said;
@@ -64,6 +66,9 @@ fn a_job_waits_for_nodes() {
         JobReason::NoNode { states: [].into(), probed: false },
         JobReason::NoNode { states, probed: true },
         JobReason::RefusedByAll,
+        JobReason::FitsNowhere { needs: vec![(Resource::Slots, 8), (Resource::Memory, 2 << 30)] },
+        JobReason::TooSmall { node: "b".into(), lack: Lack { resource: Resource::Slots, needs: 8, has: 4 } },
+        JobReason::TooSmallMore { nodes: 2 },
         JobReason::NoTime,
         JobReason::Refused { node: "a".into(), why: "no python".into(), again_us: seconds(10) },
         JobReason::RefusedByMore { nodes: 1 },
@@ -72,27 +77,33 @@ fn a_job_waits_for_nodes() {
     of_job(
         reasons.map(Reason::Job),
         expect![[r#"
-        paused: Job 3 is paused.
-            A person paused it. `starfarm job resume 3` lets it go on.
-        paused: Job 3 is paused.
-            The farm paused it: 12 units failed, and max_failures is 10. `starfarm results 3` shows the failed units, `starfarm job resume 3` lets it go on, `starfarm job cancel 3` ends it.
-        restart: Job 3 waits for nodes to reconnect after the restart.
-            The scheduler was restarted: 1 unit may be at nodes that have not reported yet. Units that no node reports go back to gq in 13 s, or as soon as all nodes known before the restart have sent a full heartbeat.
-        no_node: Job 3 waits for a node.
-            No worker has joined: start one with `starfarm worker --join FILE`.
-        no_node: Job 3 waits for a node.
-            No node takes tasks: 1 draining, 2 without a hello, 1 quarantined. A quarantined node gets a task now and then, as a probe. `starfarm node explain NAME` says why; `starfarm worker --join FILE` starts another.
-        refused_by_all: Job 3 waits for a node that can run it.
-            Every node that takes tasks has refused it; their reasons are below.
-        no_time: Job 3 waits for a node that has time for it.
-            The nodes that could take it leave by themselves before a task of it would be over: start workers with a later `--deadline`, or submit it in smaller units.
-        refused: -
-            Node a cannot run it: no python. It is asked again in 10 s, or at once after `starfarm job resume 3`.
-        refused: -
-            1 more node cannot run it: `starfarm job show 3` lists them.
-        no_room: Job 3 waits for room at nodes.
-            The nodes that could take it have no room: they hold 2 tasks of other jobs. It is its turn as these end; `starfarm job switch 3` runs it at once.
-    "#]],
+            paused: Job 3 is paused.
+                A person paused it. `starfarm job resume 3` lets it go on.
+            paused: Job 3 is paused.
+                The farm paused it: 12 units failed, and max_failures is 10. `starfarm results 3` shows the failed units, `starfarm job resume 3` lets it go on, `starfarm job cancel 3` ends it.
+            restart: Job 3 waits for nodes to reconnect after the restart.
+                The scheduler was restarted: 1 unit may be at nodes that have not reported yet. Units that no node reports go back to gq in 13 s, or as soon as all nodes known before the restart have sent a full heartbeat.
+            no_node: Job 3 waits for a node.
+                No worker has joined: start one with `starfarm worker --join FILE`.
+            no_node: Job 3 waits for a node.
+                No node takes tasks: 1 draining, 2 without a hello, 1 quarantined. A quarantined node gets a task now and then, as a probe. `starfarm node explain NAME` says why; `starfarm worker --join FILE` starts another.
+            refused_by_all: Job 3 waits for a node that can run it.
+                Every node that takes tasks has refused it; their reasons are below.
+            fits_nowhere: Job 3 waits for a node that is large enough.
+                A unit needs 8 slots and 2.0 GiB of memory, and no node that takes tasks has as much: start a larger worker, or submit it with less.
+            too_small: -
+                A unit needs 8 slots, and node b has 4 slots.
+            too_small: -
+                2 more nodes are too small as well: `starfarm nodes` lists what they have.
+            no_time: Job 3 waits for a node that has time for it.
+                The nodes that could take it leave by themselves before a task of it would be over: start workers with a later `--deadline`, or submit it in smaller units.
+            refused: -
+                Node a cannot run it: no python. It is asked again in 10 s, or at once after `starfarm job resume 3`.
+            refused: -
+                1 more node cannot run it: `starfarm job show 3` lists them.
+            no_room: Job 3 waits for room at nodes.
+                The nodes that could take it have no room: they hold 2 tasks of other jobs. It is its turn as these end; `starfarm job switch 3` runs it at once.
+        "#]],
     );
 }
 
@@ -340,6 +351,7 @@ fn a_node_works_or_idles() {
         WorkReason::Paused,
         WorkReason::Refused,
         WorkReason::NothingLeft,
+        WorkReason::TooSmall,
         WorkReason::NoTime { left_us: seconds(40) },
         WorkReason::Waiting,
     ];
@@ -368,6 +380,8 @@ fn a_node_works_or_idles() {
                 It cannot run the jobs that have work.
             nothing_left: Node lab-7 idles: nothing is left to give.
                 All remaining units are at other nodes.
+            too_small: Node lab-7 idles: it is too small for the jobs.
+                A unit of the jobs that have work needs more than it has.
             no_time: Node lab-7 idles: it leaves soon.
                 It leaves by itself in 40 s, before a task of what waits would be over.
             waiting: Node lab-7 gets a task in a moment.
@@ -388,6 +402,7 @@ fn a_job_has_nothing_for_a_node() {
         OfferReason::AllOut { units: Units(10), copies: true },
         OfferReason::Doubted,
         OfferReason::Lease,
+        OfferReason::TooSmall { lack: Lack { resource: Resource::Memory, needs: 3 << 30, has: 1 << 30 } },
         OfferReason::NoTime,
         OfferReason::Waits { units: Units(1) },
         OfferReason::Waits { units: Units(2) },
@@ -409,6 +424,8 @@ fn a_job_has_nothing_for_a_node() {
                 The last units of job 3 that it ran failed, while others pass: it gets one unit at a time, from other parts of the job, until one passes.
             job_lease: -
                 More of job 3 can be given out once its record is on the scheduler's disk.
+            job_too_small: -
+                A unit of job 3 needs 3.0 GiB of memory, and the node has 1.0 GiB of memory.
             job_no_time: -
                 A task of job 3 would not be over before the node leaves by itself.
             job_waits: -
@@ -420,34 +437,40 @@ fn a_job_has_nothing_for_a_node() {
 }
 
 #[test]
-fn facts() {
-    let values = [
-        FactValue::Word("queued".into()),
-        FactValue::Count(Units(u128::MAX)),
-        FactValue::Place(2, 5),
-        FactValue::Lasts(seconds(8)),
-        FactValue::Ago(seconds(90)),
-        FactValue::Silence(Silence::For(500_000)),
-        FactValue::Silence(Silence::SinceBefore(seconds(61))),
+fn jobs_start_after_others_and_have_so_many_nodes() {
+    let of_job = [
+        JobReason::After { jobs: vec![JobId(1)] },
+        JobReason::After { jobs: vec![JobId(1), JobId(2), JobId(9)] },
+        JobReason::AfterFailed { job: JobId(1), state: JobState::Cancelled },
+        JobReason::MaxNodes { nodes: 2 },
     ];
-    let facts = values.map(|value| Fact { name: "it".into(), value }).into();
-    let (subject, reasons) = (Subject::Job(JOB), vec![Reason::NoDisk]);
-    let said = Said::from(Explanation { subject, reasons, verdict: 0, sizes: Vec::new(), facts });
-    let values: Vec<_> = said.facts.iter().map(|fact| fact.value.as_str()).collect();
-    expect![[r#"
-        queued
-        340282366920938463463374607431768211455
-        2 of 5
-        8 s
-        1 min 30 s ago
-        0.5 s ago
-        not since before this scheduler started, 1 min 01 s ago"#]]
-    .assert_eq(&values.join("\n"));
-}
-
-#[test]
-fn a_scheduler_that_names_no_reason_as_its_verdict_is_no_panic() {
-    let subject = Subject::Node("ä".into());
-    let why = Explanation { subject, reasons: Vec::new(), verdict: 9, sizes: Vec::new(), facts: Vec::new() };
-    assert_eq!(Said::from(why).verdict, "Node ä .");
+    let offers = [OfferReason::After { jobs: vec![JobId(1), JobId(2)] }, OfferReason::MaxNodes { nodes: 1 }];
+    let reasons = of_job.map(Reason::Job).into_iter().chain(offers.map(|offer| Reason::Offer(JOB, offer)));
+    check(
+        &Subject::Job(JOB),
+        reasons,
+        expect![[r#"
+        after: Job 3 waits for job 1.
+            It starts when job 1 has ended; merging results is a part of that.
+        after: Job 3 waits for jobs 1, 2 and 9.
+            It starts when jobs 1, 2 and 9 have ended; merging results is a part of that.
+        after_failed: -
+            It was to start after job 1, which is cancelled: mend that one, then submit this one again.
+        max_nodes: -
+            2 nodes have tasks of it, as many as `max_nodes` allows at once: other nodes get nothing of it.
+        job_after: -
+            Job 3 waits for jobs 1 and 2 to end.
+        job_max_nodes: -
+            Job 3 has 1 node, as many as `max_nodes` allows.
+    "#]],
+    );
+    of_node(
+        [WorkReason::After, WorkReason::MaxNodes].map(Reason::Work),
+        expect![[r#"
+        after: Node lab-7 idles: jobs wait for other jobs.
+            The jobs that it could work on wait for other jobs to end.
+        max_nodes: Node lab-7 idles: jobs have as many nodes as they may have.
+            The jobs that it could work on have as many nodes as `max_nodes` allows.
+    "#]],
+    );
 }

@@ -402,11 +402,12 @@ fn a_lost_node_that_is_drained_is_resumed() {
     let node = status.nodes.iter_mut().find(|node| node.name == "lab-10").unwrap();
     (node.drained, node.idle_us, node.memory_bytes, node.accelerators) =
         (true, 9_000_000, Some(0), Some(String::new()));
+    (node.memory_claimable_bytes, node.slots_taken) = (0, 0);
     seat.press("<tab>/lab-10<enter>");
     seat.sees(Picture { status, ..picture() });
     seat.press("d").shows("resume node lab-10? y/n");
     seat.press("n<enter>").shows("state              lost, drained\n");
-    seat.shows("memory             -\naccelerators       none\nslots              2\n");
+    seat.shows("memory             -\naccelerators       none\nslots              0 of 2 taken\n");
 }
 
 #[test]

@@ -1,0 +1,143 @@
+//! What units wrote, each stream in a file whose name a template makes, beneath a folder of the user's.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use starfarm_decomposers::template::{Rules, Template, UnitText};
+use starfarm_decomposers::{Chunks, Decomposer};
+use starfarm_protocol::admin::{OutputInfo, StreamInfo};
+use starfarm_protocol::ids::ContentHash;
+use starfarm_protocol::job::Per;
+use starfarm_protocol::spec::{JobSpec, Space, Work};
+
+use super::beneath::Beneath;
+use super::pages::content;
+use super::show::bytes;
+use super::source::Source;
+use crate::cli::Streams;
+use crate::failure::{Exit, Failure};
+use crate::human;
+
+/// The chunks of a job's list, as the farm has them.
+struct Fetched(HashMap<ContentHash, Arc<[u8]>>);
+
+impl Chunks for Fetched {
+    fn chunk(&self, hash: &ContentHash) -> Option<Arc<[u8]>> {
+        self.0.get(hash).cloned()
+    }
+}
+
+/// Where the streams of units go.
+pub(super) struct StreamFiles {
+    beneath: Beneath,
+    space: Box<dyn Decomposer>,
+    per: Per,
+    stdout: Option<Template>,
+    stderr: Option<Template>,
+}
+
+impl StreamFiles {
+    /// Files in `dir` for the streams that are named; `spec` is what the job is made from.
+    ///
+    /// # Errors
+    /// The job runs no program; the farm lost what it is made from; the folder cannot be opened.
+    pub(super) fn open(
+        source: &mut dyn Source,
+        spec: ContentHash,
+        dir: &Path,
+        names: &Streams,
+    ) -> Result<Self, Failure> {
+        let JobSpec { space, work } =
+            JobSpec::from_bytes(&fetched(source, spec)?).map_err(|why| Failure::new(Exit::Conflict, why))?;
+        let Work::Command(work) = work else {
+            return Err(Failure::usage("this job runs no program: leave --stdout and --stderr out"));
+        };
+        let space = opened(source, &space)?;
+        let rules = Rules::of(&work, &space.names());
+        let template = |name: &Option<String>| name.as_deref().map(|name| rules.text(name));
+        let beneath = Beneath::open(dir).map_err(|e| not_written(dir, &e))?;
+        let (stdout, stderr) = (template(&names.stdout), template(&names.stderr));
+        if stdout.is_some() && stdout == stderr {
+            return Err(Failure::usage("--stdout and --stderr name the same files: change one of them"));
+        }
+        Ok(Self { beneath, space, per: work.per, stdout, stderr })
+    }
+
+    /// Writes the streams of a run; how many files. What is lost on the scheduler's disk is left out: the caller tells of it.
+    pub(super) fn write(&self, output: &OutputInfo) -> Result<u64, Failure> {
+        let lo = output.unit.0;
+        let text = match self.per {
+            Per::Unit => UnitText::of(&*self.space, lo).map_err(|e| Failure::usage(e.to_string()))?,
+            Per::Task => {
+                let hi = lo.saturating_add(output.units.0).min(self.space.units());
+                UnitText::of_task(&*self.space, (lo, hi), Vec::new())
+            }
+        };
+        let streams = [(&self.stdout, &output.stdout), (&self.stderr, &output.stderr)];
+        let mut files = 0;
+        for (name, stream) in streams {
+            let Some(name) = name.as_ref().filter(|_| stream.lost.is_none()) else { continue };
+            self.write_one(&self.path(name, &text), stream)?;
+            files += 1;
+        }
+        Ok(files)
+    }
+
+    /// A name that is the same for all units is put into a folder with the unit's number, as names of `outputs` are.
+    fn path(&self, name: &Template, text: &UnitText) -> PathBuf {
+        let path = PathBuf::from(OsString::from_vec(name.fill(text)));
+        match name.is_fixed() && self.space.units() > 1 {
+            // An absolute one would take its place.
+            true if path.is_relative() => Path::new(&text.index.to_string()).join(path),
+            _ => path,
+        }
+    }
+
+    fn write_one(&self, path: &Path, stream: &StreamInfo) -> Result<(), Failure> {
+        let written = self.beneath.write(path, &bytes(&stream.text, stream.hex.as_deref()));
+        written.map_err(|e| not_written(path, &e))
+    }
+}
+
+fn not_written(path: &Path, e: &io::Error) -> Failure {
+    let shown = human::printable(&path.display().to_string());
+    let words = match e.kind() {
+        io::ErrorKind::InvalidInput => {
+            format!("{shown} names no file inside of the folder: name the files by {{index}} instead")
+        }
+        io::ErrorKind::AlreadyExists => {
+            format!("{shown} is there and is another file: remove it, or name another folder by --dir")
+        }
+        io::ErrorKind::NotADirectory => format!("{shown} leads through a link or a file: remove that"),
+        _ => format!("cannot write {shown}: {e}"),
+    };
+    Failure::new(Exit::Conflict, words)
+}
+
+/// The space of a job, with its list at hand.
+fn opened(source: &mut dyn Source, space: &Space) -> Result<Box<dyn Decomposer>, Failure> {
+    let whole = match space {
+        Space::Subset { of, .. } => of,
+        space => space,
+    };
+    let mut chunks = HashMap::new();
+    if let Space::List { chunks: list } = whole {
+        for chunk in list {
+            chunks.insert(chunk.hash, Arc::from(fetched(source, chunk.hash)?));
+        }
+    }
+    starfarm_decomposers::open(space, Arc::new(Fetched(chunks))).map_err(Failure::usage)
+}
+
+fn fetched(source: &mut dyn Source, hash: ContentHash) -> Result<Vec<u8>, Failure> {
+    content(source, hash, u64::MAX)?.map_err(|what| {
+        let words = format!(
+            "what the job is made from is {what} on the scheduler's disk: submit the same job file again, which puts it back"
+        );
+        Failure::new(Exit::Conflict, words)
+    })
+}
