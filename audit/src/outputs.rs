@@ -14,6 +14,7 @@ use starfarm_protocol::unit_set::UnitSet;
 use starfarm_protocol::units::Units;
 
 use crate::contents::{Contents, Packed};
+use crate::merged;
 use crate::owed::Owed;
 use crate::report::{LostContent, LostOutput, Outputs};
 
@@ -45,6 +46,7 @@ pub(crate) fn check(
         tell(owed.job, &lost.within(&kept.damaged), OutputLoss::Damaged, &mut report);
         tell(owed.job, &lost.without(&kept.damaged), OutputLoss::Missing, &mut report);
         lost_contents.extend(kept.lost_contents.into_values().flatten());
+        report.merged.extend(merged::check(dir, owed.job).map_err(|e| named(&dir.join("merged"), &e))?);
     }
     let is_told = |hash: &ContentHash| report.contents.iter().any(|lost| lost.hash == *hash);
     // What only runs name that do not count, or no job, is missed by nobody.

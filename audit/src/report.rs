@@ -99,6 +99,17 @@ pub struct LostContent {
     pub what: OutputLoss,
 }
 
+/// A merged result, or a file that the merging program made, that is not on the disk, or not what its hash says.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct LostMerged {
+    /// The job.
+    pub job: JobId,
+    /// The file's path; of the result empty.
+    pub name: String,
+    /// What is wrong with it.
+    pub what: OutputLoss,
+}
+
 /// What came of looking at outputs and contents.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Outputs {
@@ -110,13 +121,15 @@ pub struct Outputs {
     pub lost: Vec<LostOutput>,
     /// Contents that are missing or damaged. Those of long outputs are among `lost` as well, by unit.
     pub contents: Vec<LostContent>,
+    /// Merged results that are missing or damaged.
+    pub merged: Vec<LostMerged>,
     /// Damaged contents that nothing names which counts; not looked for where the audit is of some jobs.
     pub idle_damaged: u64,
 }
 
 impl Outputs {
     pub(crate) fn are_whole(&self) -> bool {
-        self.lost.is_empty() && self.contents.is_empty()
+        self.lost.is_empty() && self.contents.is_empty() && self.merged.is_empty()
     }
 }
 

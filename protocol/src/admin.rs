@@ -25,7 +25,7 @@ use crate::wire::FailReason;
 use crate::word::words;
 pub use explain::{Explanation, Fact, FactValue, Reason, Rule, SizeInfo, Subject};
 pub use lines::EventLine;
-pub use merge::{MergeInfo, MergeState, MergedFile};
+pub use merge::{MergeInfo, MergeOutcome, MergeState, MergedFile};
 pub use node::{NetworkInfo, NodeInfo};
 pub use output::{ArchiveInfo, OutputInfo, OutputLoss, StreamInfo};
 pub use status::StatusInfo;
@@ -39,7 +39,10 @@ pub const SCHEMA_VERSION: u32 = 1;
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 #[expect(missing_docs, reason = "a request's own lines say what its fields are")]
 pub enum Request {
-    /// A piece of a submission: a list's chunk. Sent before [`Request::Submit`]; answered with `Done`.
+    /// Which of these contents the farm does not have, asked before a submission that needs them; answered with `Lacking`.
+    /// The others stay for an hour, whether a job comes to need them or not.
+    Lacking { hashes: Vec<ContentHash> },
+    /// A content of a submission: a list's chunk, a part of an input. Sent before [`Request::Submit`]; answered with `Done`.
     Blob { bytes: HexBytes },
     /// A new job.
     Submit(Submit),
@@ -171,6 +174,8 @@ pub struct Submit {
 pub enum Response {
     /// Carried out.
     Done,
+    /// Contents that the farm does not have whole, in the order of the request.
+    Lacking { hashes: Vec<ContentHash> },
     /// The new job's number.
     Submitted(JobId),
     /// Jobs.

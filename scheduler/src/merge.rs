@@ -8,4 +8,4 @@ mod merges;
 mod program;
 
 pub(crate) use inputs::{Results, merge};
-pub(crate) use merges::{Merges, Outcome};
+pub(crate) use merges::Merges;

@@ -118,6 +118,18 @@ impl House {
         self.unnamed.lock().expect("a panic under the lock ends the process").forget(&kept);
         Ok(kept)
     }
+
+    /// Whether a content is on the disk as [`House::keep`] would put it there; it stays for a job that is about to name it.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub(crate) fn has_kept(&self, hash: &ContentHash) -> io::Result<bool> {
+        let has = self.blobs.lock().expect("a panic under the lock ends the process").is_whole(hash)?;
+        if has {
+            self.unnamed.lock().expect("a panic under the lock ends the process").forget(hash);
+        }
+        Ok(has)
+    }
 }
 
 /// Asks the dispatcher, and waits until all that was changed is durable; none where the scheduler stops.

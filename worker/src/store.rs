@@ -123,7 +123,7 @@ impl Store {
                         .by_name
                         .insert(name.clone(), Kept { bytes: input.bytes, state: State::Taken, asked });
                     drop(files);
-                    self.settle(&name, self.take(input, &name, fetch))?;
+                    self.settle(&name, self.take_beside(input, &name, fetch))?;
                 }
             }
         }
@@ -157,64 +157,96 @@ impl Store {
         settled
     }
 
+    /// As [`Store::take`]; where the disk is full before the store is, others give way, and a file that cannot be kept leaves
+    /// nothing behind.
+    fn take_beside(&self, input: &Input, name: &str, fetch: Fetch<'_>) -> Result<Seen, FetchError> {
+        loop {
+            match self.take(input, name, fetch) {
+                Ok(seen) => return Ok(seen),
+                Err(NotTaken::Fetch(error)) => return Err(error),
+                Err(NotTaken::Disk(e))
+                    if e.kind() == ErrorKind::StorageFull && self.drop_oldest(&mut self.lock(), name) => {}
+                Err(NotTaken::Disk(e)) => {
+                    let _ = fs::remove_file(self.part(name));
+                    return Err(no_room(input, &e));
+                }
+            }
+        }
+    }
+
+    fn part(&self, name: &str) -> PathBuf {
+        self.dir.join(format!("{name}{PART}"))
+    }
+
     /// Looks at what is there of an input, fetches what is not, and gives the whole its name.
-    fn take(&self, input: &Input, name: &str, fetch: Fetch<'_>) -> Result<Seen, FetchError> {
-        let (whole, part) = (self.dir.join(name), self.dir.join(format!("{name}{PART}")));
-        let failed = |e: io::Error| no_room(input, &e);
+    fn take(&self, input: &Input, name: &str, fetch: Fetch<'_>) -> Result<Seen, NotTaken> {
+        let (whole, part) = (self.dir.join(name), self.part(name));
         if whole.exists() {
             // Of an earlier start: it is looked at like one that did not come to its end.
-            fs::rename(&whole, &part).map_err(failed)?;
+            fs::rename(&whole, &part)?;
         }
         // A file from before may be one that nobody may write to.
         let writable = |path: &Path| fs::set_permissions(path, Permissions::from_mode(0o600));
-        writable(&part)
-            .or_else(|e| if e.kind() == ErrorKind::NotFound { Ok(()) } else { Err(e) })
-            .map_err(failed)?;
-        let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&part);
-        let file = open.map_err(failed)?;
+        writable(&part).or_else(|e| if e.kind() == ErrorKind::NotFound { Ok(()) } else { Err(e) })?;
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&part)?;
         let mut at = 0;
         for hash in &input.parts {
             let bytes = (input.bytes - at).min(INPUT_PART_BYTES as u64);
             if !is_there(&file, at, bytes, hash) {
-                let content = fetch(*hash)?;
+                let content = fetch(*hash).map_err(NotTaken::Fetch)?;
                 if content.len() as u64 != bytes {
-                    return Err(FetchError::Refused(format!(
+                    return Err(NotTaken::Fetch(FetchError::Refused(format!(
                         "a part of the input `{}` has {} bytes, not {bytes}: submit the job again",
                         input.path,
                         content.len()
-                    )));
+                    ))));
                 }
-                file.write_all_at(&content, at).map_err(failed)?;
+                file.write_all_at(&content, at)?;
             }
             at += bytes;
         }
-        let finish = || {
-            file.set_len(input.bytes)?;
-            file.set_permissions(Permissions::from_mode(if input.executable { 0o555 } else { 0o444 }))?;
-            fs::rename(&part, &whole)?;
-            file.metadata().map(|there| Seen::of(&there))
-        };
-        finish().map_err(failed)
+        file.set_len(input.bytes)?;
+        file.set_permissions(Permissions::from_mode(if input.executable { 0o555 } else { 0o444 }))?;
+        fs::rename(&part, &whole)?;
+        Ok(Seen::of(&file.metadata()?))
     }
 
     /// Throws away what was not asked for the longest, until there is room for `bytes` more, or nothing else is left.
     fn make_room(&self, files: &mut Files, name: &str, bytes: u64) {
-        let others = |(other, kept): &(&String, &Kept)| other.as_str() != name && kept.state != State::Taken;
         loop {
             let all: u64 =
                 files.by_name.iter().filter(|(other, _)| *other != name).map(|(_, kept)| kept.bytes).sum();
-            if all.saturating_add(bytes) <= self.bytes_max {
+            if all.saturating_add(bytes) <= self.bytes_max || !self.drop_oldest(files, name) {
                 return;
             }
-            let oldest = files.by_name.iter().filter(others).min_by_key(|(_, kept)| kept.asked);
-            let Some(oldest) = oldest.map(|(name, _)| name.clone()) else { return };
-            let _ = fs::remove_file(self.dir.join(&oldest));
-            files.by_name.remove(&oldest);
         }
+    }
+
+    /// Throws away what was not asked for the longest, beside the file of that name; false where nothing is left.
+    fn drop_oldest(&self, files: &mut Files, name: &str) -> bool {
+        let others = |(other, kept): &(&String, &Kept)| other.as_str() != name && kept.state != State::Taken;
+        let oldest = files.by_name.iter().filter(others).min_by_key(|(_, kept)| kept.asked);
+        let Some(oldest) = oldest.map(|(name, _)| name.clone()) else { return false };
+        let _ = fs::remove_file(self.dir.join(&oldest));
+        files.by_name.remove(&oldest);
+        true
     }
 
     fn lock(&self) -> MutexGuard<'_, Files> {
         self.files.lock().expect("a panic ends the process")
+    }
+}
+
+/// Why an input is not kept.
+enum NotTaken {
+    /// The disk's.
+    Disk(io::Error),
+    Fetch(FetchError),
+}
+
+impl From<io::Error> for NotTaken {
+    fn from(error: io::Error) -> Self {
+        Self::Disk(error)
     }
 }
 

@@ -221,12 +221,12 @@ fn units_that_a_program_named_are_asked_for_and_fetched() {
         fake.lock().located.push((JobId(job), Located { hash, first, units: 2 }));
     }
     let _worker = fake.worker("a", &["--slots", "1"]);
-    fake.offer(1, spec, 1, 3);
+    fake.offer(1, spec, 0, 3);
     fake.offer(2, spec, 1, 1);
     fake.offer(2, spec, 2, 1);
     fake.until("5 units", |shared| shared.results.iter().map(|r| r.units).sum::<u64>() == 5);
     let said = |job| units(&fake, job).iter().map(|unit| text(&unit.outputs.stdout)).collect::<Vec<_>>();
-    assert_eq!(said(1), ["1 job 1 a1\n", "2 job 1 a2\n", "3 job 1 a3\n"]);
+    assert_eq!(said(1), ["0 job 1 a0\n", "1 job 1 a1\n", "2 job 1 a2\n"]);
     let shared = fake.lock();
     let of = |lo| shared.results.iter().find(|result| (result.job.0, result.lo) == (2, lo)).unwrap();
     let done = &CommandUnit::read_all(&of(1).body).unwrap()[0];

@@ -122,6 +122,14 @@ const SOAKS: &[Soak] = &[
         ],
     },
     Soak {
+        name: "torture-files",
+        why: "the same with 3 000 units that make a file of 1 MiB each from one that came along; 5 minutes, 8 GiB in /tmp",
+        cargo: &[
+            "build --release --workspace --bins",
+            "run --release -p starfarm-e2e --bin starfarm-torture -- files",
+        ],
+    },
+    Soak {
         name: "restart",
         why: "the scheduler killed with 10^6 tasks done and 10^4 at workers; 3 minutes",
         cargo: &[

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use starfarm_audit::{
-    Certificate, JobReport, LostContent, LostOutput, Outputs, Report, Violation, directory,
+    Certificate, JobReport, LostContent, LostMerged, LostOutput, Outputs, Report, Violation, directory,
 };
 use starfarm_protocol::state::Completion;
 use starfarm_protocol::units::Units;
@@ -101,7 +101,12 @@ fn outputs_text(outputs: &Outputs) -> String {
         let of = lost.job.map_or_else(String::new, |id| format!(", of job {}", id.0));
         format!("CONTENT {}: {}{of}\n", lost.what.word().to_uppercase(), lost.hash)
     };
-    let lines: Vec<_> = outputs.lost.iter().map(of).chain(outputs.contents.iter().map(content)).collect();
+    let merged = |lost: &LostMerged| {
+        let what = if lost.name.is_empty() { "the result" } else { &lost.name };
+        format!("MERGED {}: job {}, {}\n", lost.what.word().to_uppercase(), lost.job.0, printable(what))
+    };
+    let lines = outputs.lost.iter().map(of).chain(outputs.contents.iter().map(content));
+    let lines: Vec<_> = lines.chain(outputs.merged.iter().map(merged)).collect();
     let mut text: String = lines.iter().take(LOST_SHOWN).map(String::as_str).collect();
     if let Some(left @ 1..) = lines.len().checked_sub(LOST_SHOWN) {
         text.push_str(&format!("and {left} more: --output json has them all\n"));
@@ -109,6 +114,9 @@ fn outputs_text(outputs: &Outputs) -> String {
     if outputs.contents.iter().any(|lost| lost.job.is_some()) {
         let words = "contents of a job come back when the same job file is submitted again; only then can `job retry` help";
         text.push_str(&format!("{words}\n"));
+    }
+    if !outputs.merged.is_empty() {
+        text.push_str("`starfarm job merge ID` merges the results of a job again\n");
     }
     let lost: u128 = outputs.lost.iter().map(|lost| lost.hi.0.saturating_sub(lost.lo.0)).sum();
     text.push_str(&format!("outputs: {} checked, {lost} missing or damaged\n", outputs.units));
@@ -301,7 +309,8 @@ mod tests {
         let lost = vec![of(5, 6, OutputLoss::Damaged), of(7, 10, OutputLoss::Missing)];
         let content = |job, what| LostContent { hash: ContentHash([9; 32]), job, what };
         let contents = vec![content(None, OutputLoss::Damaged), content(Some(JobId(3)), OutputLoss::Missing)];
-        Outputs { units: Units(30), in_journal: Units(0), lost, contents, idle_damaged: 1 }
+        let merged = vec![LostMerged { job: JobId(4), name: "sum.txt".into(), what: OutputLoss::Missing }];
+        Outputs { units: Units(30), in_journal: Units(0), lost, contents, merged, idle_damaged: 1 }
     }
 
     #[test]
@@ -346,7 +355,9 @@ mod tests {
             OUTPUT MISSING: job 3, unit 7 to 9
             CONTENT DAMAGED: 0909090909090909090909090909090909090909090909090909090909090909
             CONTENT MISSING: 0909090909090909090909090909090909090909090909090909090909090909, of job 3
+            MERGED MISSING: job 4, sum.txt
             contents of a job come back when the same job file is submitted again; only then can `job retry` help
+            `starfarm job merge ID` merges the results of a job again
             outputs: 30 checked, 4 missing or damaged
             note: the last write was cut short
             note: a scheduler runs here; this is what was on the disk just now

@@ -1,8 +1,8 @@
 //! `starfarm submit`: from a job file or a command line to a job in the farm's queue, or on the screen.
 
+mod contents;
 mod dry_run;
 
-use starfarm_protocol::job::JobState;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::Path;
@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use starfarm_protocol::admin::{JobCommand, JobInfo, Place, Request, Response};
 use starfarm_protocol::ids::{ContentHash, JobId};
+use starfarm_protocol::job::JobState;
 use starfarm_protocol::spec::{HexBytes, Work};
 
 use super::halt::Halting;
@@ -128,32 +129,15 @@ pub(crate) fn hash(job: &JobFile) -> ContentHash {
     ContentHash::of(&job.spec.to_bytes())
 }
 
-/// Uploads the list and the files, if there are any.
-fn send_list(client: &mut Client, job: &JobFile) -> Result<(), Failure> {
-    let mut sent = BTreeSet::new();
-    for blob in &job.blobs {
-        if sent.insert(ContentHash::of(blob)) {
-            client.command(&Request::Blob { bytes: HexBytes(blob.clone()) })?;
-        }
-    }
-    for file in &job.inputs {
-        file.each_part(|part| match sent.insert(ContentHash::of(part)) {
-            true => client.command(&Request::Blob { bytes: HexBytes(part.to_vec()) }),
-            false => Ok(()),
-        })?;
-    }
-    Ok(())
-}
-
-/// Sends what a job is made from that the farm has already: what it lost of that comes back, all else is kept once.
+/// Sends what the farm has lost of what a job is made from, all else it has already.
 pub(crate) fn put_back(client: &mut Client, job: &JobFile) -> Result<(), Failure> {
-    send_list(client, job)?;
+    contents::send(client, job)?;
     client.command(&Request::Blob { bytes: HexBytes(job.spec.to_bytes()) })
 }
 
 /// Uploads the list, if there is one, and submits the job.
 pub(crate) fn send(client: &mut Client, job: &JobFile, place: Place) -> Result<JobId, Failure> {
-    send_list(client, job)?;
+    contents::send(client, job)?;
     let spec = String::from_utf8(job.spec.to_bytes()).expect("a specification is written as JSON");
     let submit = starfarm_protocol::admin::Submit {
         name: job.name.clone(),

@@ -334,6 +334,7 @@ fn the_examples_can_be_submitted() {
         .collect();
     let all = [
         ("blast", "3"),
+        ("cases", "-"),
         ("commands", "200"),
         ("convert", "3"),
         ("keysearch", "3089157760"),

@@ -32,6 +32,21 @@ pub struct MergedFile {
     pub hash: ContentHash,
 }
 
+/// What came of a merge: the file `merged/ID.json` in the state directory.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct MergeOutcome {
+    /// When the job had ended, in microseconds since 1970.
+    pub ended_us: u64,
+    /// Why it failed; else empty.
+    pub why: String,
+    /// How long it took, in seconds.
+    pub seconds: f64,
+    /// The result, the file `merged/ID.output`, where there is one.
+    pub output: Option<MergedFile>,
+    /// Files that a program made, in the folder `merged/ID.files`.
+    pub files: Vec<MergedFile>,
+}
+
 /// How the merge of a job's results stands.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct MergeInfo {

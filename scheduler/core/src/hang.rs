@@ -31,8 +31,12 @@ impl Farm {
         let running: Vec<(JobId, u128)> = running.iter().filter(is_one).copied().collect();
         let node = self.nodes.at_mut(id);
         let before = std::mem::take(&mut node.runs);
-        let run =
-            |unit: &(JobId, u128)| before.get(unit).copied().unwrap_or(Run { since_us: now_us, told: false });
+        // What it made may wait for room on the scheduler's disk.
+        let waits = |job: JobId| self.jobs.get(job).is_some_and(|job| self.jobs.lacks_room(job));
+        let run = |unit: &(JobId, u128)| {
+            let known = before.get(unit).filter(|_| !waits(unit.0));
+            known.copied().unwrap_or(Run { since_us: now_us, told: false })
+        };
         node.runs = running.iter().map(|unit| (*unit, run(unit))).collect();
         node.running = running;
     }

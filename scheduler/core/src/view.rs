@@ -187,9 +187,7 @@ impl Farm {
                 None if job.state == JobState::Cancelled => {
                     self.broken_by(job).map_or_else(String::new, links::after_failed)
                 }
-                None if job.active() && pending > 0 && self.jobs.lacks_room(job) => {
-                    HoldReason::NoDisk.to_string()
-                }
+                None if job.active() && self.jobs.lacks_room(job) => HoldReason::NoDisk.to_string(),
                 None if job.active() && pending > 0 && self.fits_nowhere(job) => {
                     HoldReason::FitsNowhere.to_string()
                 }

@@ -89,3 +89,33 @@ fn programs_that_nobody_knows_the_time_of_are_told_to_hang_after_an_hour_and_one
     let told = "4000000: unit 2 of job 1 hangs on node b: it runs for 3998 s, such a task takes";
     assert!(story.contains(told), "{story}");
 }
+
+#[test]
+fn what_waits_for_room_at_the_scheduler_does_not_hang() {
+    let mut bench = Bench::new(config());
+    bench
+        .run("submit 1000 command units 2\n join a slots 1\n ack a\n ran a 0+2 ok,ok ms 1000\n ack a\n full");
+    let beat = "beat a 2+2,4+2 running 2 queued 1";
+    beats(
+        &mut bench,
+        (2, 300),
+        beat,
+        expect![[r#"
+        80000: task [6, 8) of job 1 expired on node a
+        80000: task [8, 10) of job 1 expired on node a
+        80000: task [10, 12) of job 1 expired on node a
+        80000: task [12, 14) of job 1 expired on node a
+        80000: task [14, 16) of job 1 expired on node a
+        80000: task [16, 18) of job 1 expired on node a
+    "#]],
+    );
+    bench.run("room");
+    beats(
+        &mut bench,
+        (302, 400),
+        beat,
+        expect![[r#"
+        360000: unit 2 of job 1 hangs on node a: it runs for 60 s, such a task takes 1.0 s
+    "#]],
+    );
+}

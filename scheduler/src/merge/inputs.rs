@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Instant;
 
-use starfarm_protocol::admin::MergedFile;
+use starfarm_protocol::admin::{MergeOutcome, MergedFile};
 use starfarm_protocol::archive::{self, ArchiveError};
 use starfarm_protocol::ids::{ContentHash, JobId};
 use starfarm_protocol::outputs::Stored;
@@ -16,7 +16,7 @@ use starfarm_protocol::unit_set::UnitSet;
 use starfarm_protocol::wire::{Files, Stream};
 
 use super::fold::Folding;
-use super::merges::{Merges, Outcome};
+use super::merges::Merges;
 use super::program;
 use crate::host_program::Stopped;
 use crate::store::blobs::Blobs;
@@ -57,7 +57,7 @@ pub(crate) fn merge(
     results: &Results<'_>,
     (how, ended_us): (&Merge, u64),
     stopped: Stopped<'_>,
-) -> Outcome {
+) -> MergeOutcome {
     let begun = Instant::now();
     let made = made(merges, results, how, stopped);
     let work = merges.path(results.job, "work");
@@ -66,7 +66,7 @@ pub(crate) fn merge(
         Ok((output, files)) => (String::new(), Some(output), files),
         Err(Failed(why)) => (why, None, Vec::new()),
     };
-    Outcome { ended_us, why, seconds: begun.elapsed().as_secs_f64(), output, files }
+    MergeOutcome { ended_us, why, seconds: begun.elapsed().as_secs_f64(), output, files }
 }
 
 fn made(

@@ -7,9 +7,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
 
-use serde::{Deserialize, Serialize};
 use starfarm_net::private_folder;
-use starfarm_protocol::admin::{JobInfo, MergeInfo, MergeState, MergedFile};
+use starfarm_protocol::admin::{JobInfo, MergeInfo, MergeOutcome, MergeState};
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::job::JobState;
 use starfarm_protocol::spec::{JobSpec, Merge, Work, is_inside};
@@ -34,20 +33,7 @@ struct Asked {
     is_settled: bool,
     /// A person wants it for the end of the job at that time, whatever the job lacks.
     wanted_us: Option<u64>,
-    outcome: Option<Outcome>,
-}
-
-/// What came of a merge.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub(crate) struct Outcome {
-    /// When the job had ended.
-    pub(crate) ended_us: u64,
-    /// Why it failed; else empty.
-    pub(crate) why: String,
-    /// How long it took, in seconds.
-    pub(crate) seconds: f64,
-    pub(crate) output: Option<MergedFile>,
-    pub(crate) files: Vec<MergedFile>,
+    outcome: Option<MergeOutcome>,
 }
 
 impl Asked {
@@ -139,7 +125,7 @@ impl Merges {
     }
 
     /// It has come to an end.
-    pub(crate) fn end(&self, job: JobId, outcome: Outcome) -> io::Result<()> {
+    pub(crate) fn end(&self, job: JobId, outcome: MergeOutcome) -> io::Result<()> {
         // A job may have been deleted meanwhile.
         if !self.jobs().contains_key(&job) {
             return self.delete(job);

@@ -174,6 +174,11 @@ impl Blobs {
         Ok(self.whole(hash)?.is_none().then_some(OutputLoss::Damaged))
     }
 
+    /// Whether a content is here and what its hash says.
+    pub(crate) fn is_whole(&mut self, hash: &ContentHash) -> io::Result<bool> {
+        Ok(self.whole(hash)?.is_some())
+    }
+
     /// Whether a content is known at all. Its bytes are not looked at.
     pub(crate) fn knows(&self, hash: &ContentHash) -> bool {
         self.index.contains_key(hash)

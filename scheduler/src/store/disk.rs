@@ -6,6 +6,8 @@ use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags};
 use starfarm_protocol::random::SplitMix64;
@@ -192,12 +194,26 @@ pub(crate) fn free_bytes(path: &Path) -> io::Result<u64> {
 pub(crate) struct LowWater {
     dir: PathBuf,
     mib: u64,
+    /// The largest content that came lately and found no room.
+    waiting: Arc<Mutex<Option<Waiting>>>,
 }
+
+/// A content that waits at its node for room.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    bytes: u64,
+    since: Instant,
+}
+
+/// A content that has not come again for so long waits no more: its node comes more often.
+const WAITS: Duration = Duration::from_secs(60);
+/// A content that comes in is written twice: beside the others until it is whole, then among them.
+const WRITTEN: u64 = 2;
 
 impl LowWater {
     /// The mark for the disk of `dir`; 0 MiB: none.
     pub(crate) fn new(dir: &Path, mib: u64) -> Self {
-        Self { dir: dir.to_owned(), mib }
+        Self { dir: dir.to_owned(), mib, waiting: Arc::default() }
     }
 
     pub(crate) fn bytes(&self) -> u64 {
@@ -211,9 +227,51 @@ impl LowWater {
 
     /// How little room there is, where it is too little.
     pub(crate) fn lack(&self) -> Option<String> {
+        self.lack_beside(0)
+    }
+
+    /// Why a content of so many bytes does not come in; `None`: it does. What is refused waits.
+    pub(crate) fn lack_for(&self, bytes: u64) -> Option<String> {
+        self.lack_beside(bytes.saturating_mul(WRITTEN)).inspect(|_| self.wait(bytes))
+    }
+
+    /// The same for one that is on its way, of which so many bytes are still to be written.
+    pub(crate) fn lack_amid(&self, bytes: u64, left: u64) -> Option<String> {
+        self.lack_beside(left).inspect(|_| self.wait(bytes))
+    }
+
+    /// How little room there is, where contents wait for more or there is too little for anything.
+    pub(crate) fn lack_of_all(&self) -> Option<String> {
+        let mut waiting = self.waiting();
+        let bytes =
+            waiting.filter(|waiting| waiting.since.elapsed() < WAITS).map_or(0, |waiting| waiting.bytes);
+        let lack = self.lack_beside(bytes.saturating_mul(WRITTEN));
+        waiting.take_if(|_| lack.is_none());
+        lack
+    }
+
+    fn wait(&self, bytes: u64) {
+        let mut waiting = self.waiting();
+        let others =
+            waiting.filter(|waiting| waiting.since.elapsed() < WAITS).map_or(0, |waiting| waiting.bytes);
+        *waiting = Some(Waiting { bytes: bytes.max(others), since: Instant::now() });
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Option<Waiting>> {
+        self.waiting.lock().expect("a panic under the lock ends the process")
+    }
+
+    /// How little room there is where so many bytes are to be written.
+    fn lack_beside(&self, bytes: u64) -> Option<String> {
         let (dir, mark) = (self.dir.display(), self.mib);
         match free_bytes(&self.dir) {
-            Ok(free) if free >= self.bytes() => None,
+            Ok(free) if free >= self.bytes().saturating_add(bytes) => None,
+            Ok(free) if free >= self.bytes() => Some(format!(
+                "the disk of {dir} has {} MiB left, {mark} MiB of that below the low-water mark: too little for an output \
+                 that needs {} MiB while it comes in",
+                free >> 20,
+                bytes.div_ceil(1 << 20)
+            )),
             Ok(free) => Some(format!(
                 "the disk of {dir} has {} MiB left, below the low-water mark of {mark} MiB",
                 free >> 20
@@ -337,6 +395,22 @@ mod tests {
         ballast.throw_off().unwrap();
         assert!(!ballast.is_there());
         ballast.throw_off().expect("that there is none is no failure");
+    }
+
+    #[test]
+    fn a_content_that_finds_no_room_above_the_mark_is_waited_for_until_there_is_some() {
+        let Some(disk) = SmallDisk::mount(24, "disk::waiting") else { return };
+        let low_water = LowWater::new(disk.path(), 14);
+        let filler = disk.fill(18 << 20);
+        assert_eq!((low_water.lack_for(1 << 20), low_water.lack_of_all()), (None, None));
+        let words = low_water.lack_for(4 << 20).unwrap();
+        assert!(words.contains("an output that needs 8 MiB while it comes in"), "{words}");
+        assert_eq!((low_water.lack(), low_water.lack_of_all()), (None, Some(words)));
+        assert_eq!(low_water.lack_for(1 << 20), None, "a shorter one comes in");
+        fs::remove_file(&filler).unwrap();
+        assert_eq!(low_water.lack_of_all(), None);
+        disk.fill(18 << 20);
+        assert_eq!(low_water.lack_of_all(), None, "it waits no more");
     }
 
     #[test]

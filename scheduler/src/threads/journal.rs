@@ -151,7 +151,7 @@ impl JournalThread {
         self.remove_unnamed();
         // A disk that cannot even be asked will fail the next commit, and that is said.
         let _ = self.ballast.tend();
-        let lack = self.house.low_water.lack();
+        let lack = self.house.low_water.lack_of_all();
         if self.house.shared.no_room.swap(lack.is_some(), Ordering::Relaxed) != lack.is_some() {
             say(&match lack {
                 Some(why) => format!("{why}: no program is started until there is room; searches go on"),

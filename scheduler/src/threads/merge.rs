@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use crossbeam_channel::Sender;
 use starfarm_net::say;
-use starfarm_protocol::admin::{JobInfo, MergeState};
+use starfarm_protocol::admin::{JobInfo, MergeOutcome, MergeState};
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::unit_set::UnitSet;
 
 use super::command::bells::Bells;
 use super::{House, Input, ask};
-use crate::merge::{Outcome, Results, merge};
+use crate::merge::{Results, merge};
 
 /// How often it looks whether such a job has ended.
 const LOOK: Duration = Duration::from_millis(50);
@@ -50,10 +50,10 @@ fn next(house: &House, dispatcher: &Sender<Input>) -> Option<JobId> {
         return None;
     }
     let told = match &outcome {
-        Outcome { why, .. } if !why.is_empty() => {
+        MergeOutcome { why, .. } if !why.is_empty() => {
             format!("the results of job {} cannot be merged: {why}", job.0)
         }
-        Outcome { seconds, .. } => format!("the results of job {} are merged, in {seconds:.1} s", job.0),
+        MergeOutcome { seconds, .. } => format!("the results of job {} are merged, in {seconds:.1} s", job.0),
     };
     say(&told);
     let state = if outcome.why.is_empty() { MergeState::Done } else { MergeState::Failed };

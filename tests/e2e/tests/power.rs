@@ -30,3 +30,9 @@ fn what_was_acknowledged_outlives_power_cuts() {
 fn a_full_disk_stops_submissions_then_the_scheduler_and_loses_nothing() {
     run(&["--full-disk"], "tmpfs", "a_full_disk_stops_submissions_then_the_scheduler_and_loses_nothing");
 }
+
+#[test]
+fn files_that_find_no_room_are_waited_for_at_the_scheduler_and_computed_elsewhere_than_at_a_full_worker() {
+    let test = "files_that_find_no_room_are_waited_for_at_the_scheduler_and_computed_elsewhere_than_at_a_full_worker";
+    run(&["--full-transfers"], "tmpfs", test);
+}

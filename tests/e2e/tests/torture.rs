@@ -14,6 +14,11 @@ fn programs_that_append_to_a_file_have_all_run_and_none_is_called_done_that_has_
 }
 
 #[test]
+fn files_are_whole_and_there_once_whoever_is_killed_while_they_are_on_their_way() {
+    println!("{}", torture::run(&Plan::quick(Kind::Files)));
+}
+
+#[test]
 fn a_network_that_loses_a_fifth_makes_workers_compute_little_twice() {
     let report = torture::run(&Plan::waste(200, 10));
     println!("{report}");

@@ -61,10 +61,10 @@ impl Farm {
                 _ => found.adds(restart),
             }
         }
+        if job.active() && self.jobs.lacks_room(job) {
+            found.decides(Reason::NoDisk);
+        }
         if pending > 0 && job.active() {
-            if self.jobs.lacks_room(job) {
-                found.decides(Reason::NoDisk);
-            }
             self.who_takes_it(job, now_us, found);
         }
         if job.waits_for_lease() {

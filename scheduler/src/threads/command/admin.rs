@@ -57,7 +57,8 @@ fn action(request: &Request) -> Action {
         | Request::TaskEvents { .. }
         | Request::Merged { .. }
         | Request::Fetch { .. } => Action::Watch,
-        Request::Blob { .. }
+        Request::Lacking { .. }
+        | Request::Blob { .. }
         | Request::Submit(_)
         | Request::Job { .. }
         | Request::Merge { .. }
@@ -74,6 +75,7 @@ async fn answer(
     reading: &mut Reading,
 ) -> Response {
     match request {
+        Request::Lacking { hashes } => submit::lacking(desk, hashes).await,
         Request::Blob { bytes } => submit::keep(&desk.house, &bytes.0).map_or_else(|e| e, |_| Response::Done),
         Request::Submit(submit) => submit::submit(desk, submit, (role, user)).await,
         Request::Jobs { ids } if ids.is_empty() => jobs::all(desk).await,

@@ -16,6 +16,7 @@ use super::channel::Channel;
 use super::desk::Desk;
 use crate::descriptors::are_scarce;
 use crate::store::blobs::Blobs;
+use crate::store::disk::LowWater;
 use crate::store::transfers::{Incoming, Transfers};
 use crate::store::unnamed::Unnamed;
 
@@ -58,10 +59,15 @@ impl NodeShelf<'_> {
         self.allowed.lock().expect("a panic under the lock ends the process")
     }
 
-    fn has_room(&self) -> io::Result<()> {
-        let Some(lack) = self.desk.house.low_water.lack() else { return Ok(()) };
+    /// There is room, or it is said what lacks.
+    fn has_room(&self, lack: Option<String>) -> io::Result<()> {
+        let Some(lack) = lack else { return Ok(()) };
         transfers(self.desk).drop_broken_off();
         Err(no_room(lack))
+    }
+
+    fn low_water(&self) -> &LowWater {
+        &self.desk.house.low_water
     }
 
     fn unnamed(&self) -> MutexGuard<'_, Unnamed> {
@@ -119,7 +125,7 @@ impl<'a> Shelf for &NodeShelf<'a> {
     }
 
     fn begin(&self, hash: ContentHash, total: u64) -> io::Result<(Self::Transfer, u64)> {
-        self.has_room()?;
+        self.has_room(self.low_water().lack_for(total))?;
         let (unnamed, allowed) = (self.unnamed().of(&self.key), *self.allowed());
         let before = {
             let mut transfers = transfers(self.desk);
@@ -137,14 +143,14 @@ impl<'a> Shelf for &NodeShelf<'a> {
         Ok(((incoming, announced), offset))
     }
 
-    fn take(&self, (incoming, _): &mut Self::Transfer, bytes: &[u8]) -> io::Result<()> {
+    fn take(&self, (incoming, announced): &mut Self::Transfer, bytes: &[u8]) -> io::Result<()> {
         // The disk may have filled up since it was asked for.
-        self.has_room()?;
+        self.has_room(self.low_water().lack_amid(announced.total, 0))?;
         incoming.take(bytes)
     }
 
-    fn keep(&self, (incoming, _announced): Self::Transfer) -> io::Result<bool> {
-        self.has_room()?;
+    fn keep(&self, (incoming, announced): Self::Transfer) -> io::Result<bool> {
+        self.has_room(self.low_water().lack_amid(announced.total, announced.total))?;
         let kept = self.blobs().put_incoming(&incoming)?;
         if kept == Some(true) {
             self.unnamed().put(incoming.hash, self.key, incoming.offset, Instant::now());

@@ -92,6 +92,23 @@ async fn beside<T: Send + 'static>(
     done.unwrap_or_else(|e| Err(error(ErrorCode::Conflict, format!("the job cannot be read: {e}"))))
 }
 
+/// Says which contents of a submission the farm does not have.
+pub(super) async fn lacking(desk: &Desk, mut hashes: Vec<ContentHash>) -> Response {
+    let house = Arc::clone(&desk.house);
+    let found = beside(move || {
+        let mut broken = None;
+        hashes.retain(|hash| match house.has_kept(hash) {
+            Ok(has) => !has,
+            Err(e) => broken.replace(e).is_none(),
+        });
+        match broken {
+            None => Ok(Response::Lacking { hashes }),
+            Some(e) => Err(error(ErrorCode::Conflict, format!("the scheduler cannot look for it: {e}"))),
+        }
+    });
+    found.await.unwrap_or_else(|response| response)
+}
+
 /// Puts what a caller brings on the disk.
 pub(super) fn keep(house: &House, bytes: &[u8]) -> Result<ContentHash, Response> {
     house.keep(bytes).map_err(|e| error(ErrorCode::Conflict, format!("the scheduler cannot keep it: {e}")))

@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
 use clap::Parser;
-use starfarm_e2e::power::{Cuts, Lack, cut_power, fill_disk};
+use starfarm_e2e::power::{Cuts, Lack, cut_power, fill_disk, fill_transfers};
 
 /// Set once the mounts are our own.
 const INSIDE: &str = "STARFARM_OWN_MOUNTS";
@@ -20,6 +20,9 @@ struct Args {
     /// Fill the disk instead
     #[arg(long)]
     full_disk: bool,
+    /// Fill disks that files come to instead
+    #[arg(long, conflicts_with = "full_disk")]
+    full_transfers: bool,
     /// So many times
     #[arg(long, default_value_t = 100)]
     cuts: usize,
@@ -55,6 +58,9 @@ fn main() -> ExitCode {
 fn report(args: &Args) -> Result<String, Lack> {
     if args.full_disk {
         return fill_disk().map(|report| report.to_string());
+    }
+    if args.full_transfers {
+        return fill_transfers().map(|report| report.to_string());
     }
     let cuts = Cuts { count: args.cuts, seed: args.seed, fill_step: args.fill_step as usize };
     cut_power(&cuts).map(|report| report.to_string())

@@ -42,6 +42,8 @@ enum Name {
     Search,
     /// Programs that append to a file
     Command,
+    /// Programs that make a file each from one that came along
+    Files,
     /// Programs of a second each, and nothing but a bad network
     Waste,
     /// How long the farm is without its scheduler when that is killed
@@ -62,6 +64,8 @@ fn main() {
         (Name::Search, false) => Plan::full(Kind::Search),
         (Name::Command, true) => Plan::quick(Kind::Command),
         (Name::Command, false) => Plan::full(Kind::Command),
+        (Name::Files, true) => Plan::quick(Kind::Files),
+        (Name::Files, false) => Plan::full(Kind::Files),
         (Name::Waste, true) => Plan::waste(200, 10),
         (Name::Waste, false) => Plan::waste(4_000, 40),
     };

@@ -46,13 +46,23 @@ impl Disk {
     /// # Errors
     /// It cannot be mounted here.
     pub fn tmpfs(at: &Path, kib: u64) -> Result<Self, Lack> {
-        Self::mount(&["-t", "tmpfs", "-o", &format!("size={kib}k"), "tmpfs"], at, None)
+        Self::mount(&["-t", "tmpfs", "-o", &format!("size={kib}k,mode=755"), "tmpfs"], at, None)
     }
 
     fn mount(args: &[&str], at: &Path, image: Option<PathBuf>) -> Result<Self, Lack> {
         std::fs::create_dir_all(at).map_err(|error| Lack(format!("{}: {error}", at.display())))?;
         call("mount", &[args, &[&*at.to_string_lossy()]].concat())?;
         Ok(Self { mounted: at.to_owned(), image })
+    }
+
+    /// A tmpfs has so many KiB from now on.
+    ///
+    /// # Panics
+    /// It cannot be mounted anew.
+    pub fn resize(&self, kib: u64) {
+        let size = format!("remount,size={kib}k");
+        call("mount", &["-o", &size, &self.mounted.to_string_lossy()])
+            .unwrap_or_else(|lack| panic!("{}", lack.0));
     }
 
     /// Where it is mounted.

@@ -13,6 +13,8 @@ pub enum Kind {
     Command,
     /// The same, and each takes a second.
     Sleep,
+    /// Programs that make a file each from one that came along: most of the time something is on its way.
+    Files,
 }
 
 /// A run.
@@ -66,7 +68,11 @@ impl Plan {
         Self {
             seed: 1,
             kind,
-            units: if kind == Kind::Search { 10_000_000_000 } else { 200_000 },
+            units: match kind {
+                Kind::Search => 10_000_000_000,
+                Kind::Command | Kind::Sleep => 200_000,
+                Kind::Files => 3_000,
+            },
             units_per_task: if kind == Kind::Search { 10_000 } else { 1 },
             workers: 20,
             worker_kills: 50,
@@ -98,7 +104,11 @@ impl Plan {
     /// About a minute, for every day.
     pub fn quick(kind: Kind) -> Self {
         Self {
-            units: if kind == Kind::Search { 1_000_000_000 } else { 6_000 },
+            units: match kind {
+                Kind::Search => 1_000_000_000,
+                Kind::Command | Kind::Sleep => 6_000,
+                Kind::Files => 600,
+            },
             units_per_task: if kind == Kind::Search { 10_000 } else { 2 },
             workers: 6,
             worker_kills: 5,
@@ -162,7 +172,7 @@ impl Plan {
                 moments[index] = moments[index - 1];
             }
         }
-        let cue = |(fault, moment): (Fault, u64)| Cue { units_done: self.units / 1_000 * moment, fault };
+        let cue = |(fault, moment): (Fault, u64)| Cue { units_done: self.units * moment / 1_000, fault };
         faults.into_iter().zip(moments).map(cue).collect()
     }
 }

@@ -143,33 +143,33 @@ fn a_job_waits_for_others_or_runs() {
     of_job(
         reasons.map(Reason::Job).into_iter().chain([Reason::NoDisk]),
         expect![[r#"
-        behind: Job 3 waits behind job 1.
-            It is number 4 of 5 in jq: 1 unit of job 1 goes first. `starfarm job front 3` makes it the next, `starfarm job switch 3` runs it at once.
-        behind: Job 3 waits behind job 1.
-            It is number 4 of 5 in jq: 20 units of job 1 go first. `starfarm job front 3` makes it the next, `starfarm job switch 3` runs it at once.
-        behind: Job 3 waits behind job 1.
-            It is number 4 of 5 in jq: 1 unit of job 1 and 1 unit of 2 other jobs go first. `starfarm job front 3` makes it the next, `starfarm job switch 3` runs it at once.
-        lease: Job 3 waits for the scheduler's disk.
-            It may be given out up to unit 1610; the record that allows units up to 4820 is on its way to the disk.
-        all_out: Job 3 waits for its last tasks at nodes.
-            All remaining units (50) are at nodes.
-        all_out: Job 3 waits for its last tasks at nodes.
-            All remaining units (50) are at nodes. Idle nodes get copies of late tasks.
-        all_out: Job 3 waits for its last tasks at nodes.
-            All remaining units (50) are at nodes. Idle nodes get no copies: it was submitted without `--speculative true`.
-        runs: Job 3 gets nodes in a moment.
-            Nodes with tasks of it: 0. Nodes that take tasks: 2.
-        runs: Job 3 runs.
-            Nodes with tasks of it: 1. Nodes that take tasks: 2.
-        ended: Job 3 has ended (failed).
-            It ended: 340282366920938463463374607431768211452 of 340282366920938463463374607431768211455 units done, 1 failed, 2 abandoned.
-        ended: Job 3 has ended (failed).
-            It ended 3 min 20 s ago: 340282366920938463463374607431768211452 of 340282366920938463463374607431768211455 units done, 1 failed, 2 abandoned.
-        failed_units: -
-            `starfarm results 3` shows the failed units, `starfarm job retry --failed 3` tries them again.
-        no_disk: Job 3 waits for room on the scheduler's disk.
-            The scheduler's disk is below its low-water mark, so no program is started: what it writes could not be kept. Searches go on. Make room, and programs start again by themselves.
-    "#]],
+            behind: Job 3 waits behind job 1.
+                It is number 4 of 5 in jq: 1 unit of job 1 goes first. `starfarm job front 3` makes it the next, `starfarm job switch 3` runs it at once.
+            behind: Job 3 waits behind job 1.
+                It is number 4 of 5 in jq: 20 units of job 1 go first. `starfarm job front 3` makes it the next, `starfarm job switch 3` runs it at once.
+            behind: Job 3 waits behind job 1.
+                It is number 4 of 5 in jq: 1 unit of job 1 and 1 unit of 2 other jobs go first. `starfarm job front 3` makes it the next, `starfarm job switch 3` runs it at once.
+            lease: Job 3 waits for the scheduler's disk.
+                It may be given out up to unit 1610; the record that allows units up to 4820 is on its way to the disk.
+            all_out: Job 3 waits for its last tasks at nodes.
+                All remaining units (50) are at nodes.
+            all_out: Job 3 waits for its last tasks at nodes.
+                All remaining units (50) are at nodes. Idle nodes get copies of late tasks.
+            all_out: Job 3 waits for its last tasks at nodes.
+                All remaining units (50) are at nodes. Idle nodes get no copies: it was submitted without `--speculative true`.
+            runs: Job 3 gets nodes in a moment.
+                Nodes with tasks of it: 0. Nodes that take tasks: 2.
+            runs: Job 3 runs.
+                Nodes with tasks of it: 1. Nodes that take tasks: 2.
+            ended: Job 3 has ended (failed).
+                It ended: 340282366920938463463374607431768211452 of 340282366920938463463374607431768211455 units done, 1 failed, 2 abandoned.
+            ended: Job 3 has ended (failed).
+                It ended 3 min 20 s ago: 340282366920938463463374607431768211452 of 340282366920938463463374607431768211455 units done, 1 failed, 2 abandoned.
+            failed_units: -
+                `starfarm results 3` shows the failed units, `starfarm job retry --failed 3` tries them again.
+            no_disk: Job 3 waits for room on the scheduler's disk.
+                The scheduler's disk has too little room above its low-water mark, so no program is started, and what programs wrote waits at its node. Searches go on. Make room, and programs start again by themselves.
+        "#]],
     );
 }
 
@@ -387,7 +387,7 @@ fn a_node_works_or_idles() {
             waiting: Node lab-7 gets a task in a moment.
                 There is work for it.
             no_disk: Node lab-7 idles: the scheduler's disk has no room.
-                The scheduler's disk is below its low-water mark, so no program is started: what it writes could not be kept. Searches go on. Make room, and programs start again by themselves.
+                The scheduler's disk has too little room above its low-water mark, so no program is started, and what programs wrote waits at its node. Searches go on. Make room, and programs start again by themselves.
         "#]],
     );
 }
