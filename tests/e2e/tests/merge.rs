@@ -41,6 +41,7 @@ fn what_a_scheduler_can_merge_by_itself() {
         ids.push(id);
     }
     farm.kill_scheduler();
+    audit_tells_a_damaged_result(&farm, &ids[1]);
     // At rest as well, and after another start.
     let at_rest = farm.cli_by(&farm.state(), &["results", &ids[0], "--merged"]);
     at_rest.exits(0);
@@ -52,6 +53,19 @@ fn what_a_scheduler_can_merge_by_itself() {
     let left: Vec<_> = left.map(|entry| entry.file_name().into_string().unwrap()).collect();
     assert!(!left.iter().any(|name| name.starts_with(&format!("{}.", ids[1]))), "{left:?}");
     assert_eq!(left.len(), 2 * 4, "{left:?}");
+}
+
+fn audit_tells_a_damaged_result(farm: &Farm, id: &str) {
+    let audit = || farm.cli(&["audit", "--outputs", farm.state().to_str().unwrap()]);
+    audit().exits(0);
+    let path = farm.state().join(format!("merged/{id}.output"));
+    for (bytes, what) in [(Some("44851\n"), "DAMAGED"), (None, "MISSING"), (Some("44850\n"), "")] {
+        bytes.map_or_else(|| fs::remove_file(&path), |bytes| fs::write(&path, bytes)).unwrap();
+        let told = audit();
+        told.exits(i32::from(!what.is_empty()));
+        let line = format!("MERGED {what}: job {id}, the result\n`starfarm job merge ID` merges");
+        assert_eq!(told.stdout.contains(&line), !what.is_empty(), "{}", told.stdout);
+    }
 }
 
 #[test]

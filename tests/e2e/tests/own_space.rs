@@ -155,6 +155,19 @@ fn a_program_that_does_wrong_pauses_its_job_in_words_and_the_farm_goes_on() {
     }
 }
 
+/// What it says of costs, and that it says the same values again, changes how long tasks are and nothing else.
+#[test]
+fn a_program_that_lies_about_costs_and_repeats_itself_has_each_of_its_units_computed() {
+    let farm = Farm::with_workers(2, 2);
+    let body = "for n in range(min(asked['next'], 50, 600 - at)):\n    \
+                say(unit='v%d' % (at % 7), cost=[1e300, -5, 0, 1e-300, 7][at // 50 % 5])\n    at += 1\n\
+                say(end=True) if at == 600 else say(state=at)";
+    let program = decomposer(farm.temp().path(), "lies.py", body);
+    let id = farm.submit_text(&job(&program, ECHO));
+    farm.wait(&id).exits(0);
+    assert_eq!(written(&farm, &id), (0..600).map(|unit| (unit, format!("{unit} v{}", unit % 7))).collect());
+}
+
 #[test]
 fn an_operators_key_runs_no_program_on_the_schedulers_host() {
     let farm = Farm::start();
