@@ -95,6 +95,10 @@ impl Farm {
             if coverage.count(Class::Failed) != job.units.failed.units() {
                 return Err(format!("job {id}: {} failed units are named", job.units.failed.units()));
             }
+            let nodes = self.queues.nodes_of(job.facts.job).count();
+            if let Some(most) = job.terms.max_nodes.filter(|most| nodes > *most as usize) {
+                return Err(format!("job {id} has tasks at {nodes} nodes and may have them at {most}"));
+            }
         }
         if self.commits.is_gathering() {
             return Err("done intervals wait for a record between turns".into());
