@@ -4,6 +4,8 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
+use starfarm_protocol::ids::JobId;
+
 /// Index of a simulated machine.
 pub(crate) type MachineId = u32;
 
@@ -18,6 +20,16 @@ pub(crate) struct Session {
     pub(crate) number: u32,
     pub(crate) life: u32,
     pub(crate) incarnation: Incarnation,
+}
+
+/// What a program that names units is asked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Batch {
+    pub(crate) job: JobId,
+    /// Units that it has named.
+    pub(crate) from: u64,
+    /// So many more, at most.
+    pub(crate) next: u32,
 }
 
 /// Something that will happen.
@@ -51,6 +63,8 @@ pub(crate) enum What {
     Wake(MachineId, u32),
     /// A machine whose worker has started has booted.
     Booted(MachineId, u32),
+    /// A program has named units, or none, for that scheduler.
+    Name(Incarnation, Batch),
     /// The next line of the plan of faults and commands.
     Plan,
     /// Time to write down how many nodes are up.

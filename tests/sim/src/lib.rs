@@ -24,6 +24,7 @@ mod intervals;
 mod job;
 mod machine;
 mod mail;
+mod naming;
 mod narrow;
 mod network;
 mod orders;

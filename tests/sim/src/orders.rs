@@ -47,7 +47,10 @@ impl Sim {
     fn submit(&mut self, place: usize) -> Result<bool, Broken> {
         let (new, now_us) = (self.jobs[place].to_submit(place), self.farm_us());
         let side = &mut self.farm;
-        let submitted = side.farm.submit(new, now_us, &mut side.deeds);
+        let submitted = match self.jobs[place].model.batch {
+            0 => side.farm.submit(new, now_us, &mut side.deeds),
+            _ => side.farm.submit_growing(new, now_us, &mut side.deeds),
+        };
         let id = submitted.map_err(|error| ("a job is accepted", format!("{error:?}")))?;
         if id.0 as usize != place + 1 {
             return Err(("jobs are numbered in the order of submission", format!("{id:?}")));

@@ -122,6 +122,7 @@ impl Sim {
             }
             What::Session(machine, session) => self.session(machine, session),
             What::Hint(machine, session) => self.hint(machine, session),
+            What::Name(incarnation, batch) => self.at_seat(incarnation, |sim| sim.units_named(batch)),
             What::Restart => self.restart(),
             What::EndSecond(incarnation) => {
                 self.end_second(incarnation);

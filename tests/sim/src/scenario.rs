@@ -218,6 +218,9 @@ pub struct JobModel {
     pub work: WorkModel,
     /// N.
     pub units: u64,
+    /// A program names them while the job runs, at most so many in a batch; 0: they are known.
+    #[serde(default)]
+    pub batch: u64,
     /// Computing time of a unit on a slot of speed 1, in microseconds.
     pub unit_us: f64,
     /// Slots that a run takes.

@@ -1,14 +1,14 @@
 //! A scheduler in the simulated world: its core, its disk, its clock, its buffer. There may be two of them,
 //! of which one counts; the other was started by mistake.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
-use starfarm_protocol::ids::Epoch;
+use starfarm_protocol::ids::{Epoch, JobId};
 use starfarm_protocol::seal::{EpochProofs, Secret, StaticKey};
 use starfarm_scheduler_core::limits::HITS_KEPT;
 use starfarm_scheduler_core::{Beat, Config, Deeds, Farm, HitsKept};
 
-use crate::agenda::{Incarnation, MachineId, Session};
+use crate::agenda::{Batch, Incarnation, MachineId, Session};
 use crate::disk::Disk;
 use crate::machine::FARM;
 use crate::plan::Order;
@@ -28,6 +28,8 @@ pub(crate) enum Input {
     Datagram(MachineId, Vec<u8>),
     /// A user asks.
     Ask(Order),
+    /// A program has named units.
+    Named(Batch),
 }
 
 /// A scheduler's process.
@@ -64,6 +66,8 @@ pub(crate) struct Seat {
     /// What the dispatcher has not heard yet.
     pub(crate) inbox: VecDeque<Input>,
     pub(crate) beat: Beat,
+    /// Jobs whose programs have been asked for units.
+    pub(crate) naming: BTreeSet<JobId>,
     /// The turn under way ends then.
     pub(crate) turning_until_us: u64,
     /// Datagrams in the receive buffer.
@@ -109,6 +113,7 @@ impl Seat {
             peers: vec![Session::default(); machines],
             inbox: VecDeque::new(),
             beat,
+            naming: BTreeSet::new(),
             turning_until_us: 0,
             buffered: 0,
             tick_us: u64::MAX,

@@ -77,6 +77,8 @@ pub struct Tally {
     pub duplicate_units: u128,
     /// Offers that workers refused.
     pub refused_offers: u64,
+    /// Batches of units that came too late, or once more.
+    pub vain_batches: u64,
     /// Handshakes.
     pub handshakes: u64,
     /// Starts of the scheduler beside the first.
@@ -136,7 +138,8 @@ impl fmt::Display for Tally {
         writeln!(f, "duplicate units  {duplicate}")?;
         let (offers, results) = (self.offers_repeated, self.results_repeated);
         writeln!(f, "repeated         {offers} offers, {results} result datagrams")?;
-        writeln!(f, "offers refused   {}; handshakes {}", self.refused_offers, self.handshakes)?;
+        let (refused, handshakes, vain) = (self.refused_offers, self.handshakes, self.vain_batches);
+        writeln!(f, "offers refused   {refused}; handshakes {handshakes}; batches of units in vain {vain}")?;
         let (restarts, superseded) = (self.restarts, self.superseded);
         writeln!(
             f,

@@ -52,6 +52,7 @@ impl Sim {
         side.farm.on_tick(now_us, &mut side.deeds);
         side.farm.turn(now_us, &mut side.deeds);
         side.turning_until_us = self.now_us + self.scenario.farm.turn_us;
+        self.ask_programs()?;
         self.turn_ends()
     }
 
@@ -70,6 +71,7 @@ impl Sim {
                 side.farm.on_datagram(NodeId(machine), &bytes, now_us, &mut side.deeds);
             }
             Input::Ask(order) => self.obey(order)?,
+            Input::Named(batch) => self.grow(batch)?,
         }
         Ok(())
     }
