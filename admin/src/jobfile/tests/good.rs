@@ -229,7 +229,8 @@ fn a_command_with_everything() {
                 files_limit: 268435456,
             },
         )
-    "#]].assert_debug_eq(&job.spec.work);
+    "#]]
+    .assert_debug_eq(&job.spec.work);
 }
 
 #[test]
