@@ -223,6 +223,7 @@ fn files_come_in_the_order_of_the_units_where_that_is_asked_for() {
         there.len() == 12
     });
     assert_eq!([follows.wait(), other.wait()], [0, 0]);
+    farm.cli(&["results", &id, "--follow", "--output", "json"]).exits(2).says(&["goes with --output jsonl"]);
     // Streams as well, and nothing is printed.
     let mut streams = writer(&farm, &ordered, &any);
     assert_eq!(streams.wait(), 0);

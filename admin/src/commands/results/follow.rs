@@ -236,6 +236,7 @@ impl Follower {
         has_ended: bool,
     ) -> Result<(), Failure> {
         self.read(source, printer, None)?;
+        self.pass_over(source, u128::MAX, printer)?;
         let saving = self.sinks.saving.take_if(|_| !has_ended);
         while let Some(order) = &mut self.order {
             if let Some(output) = order.give_up() {

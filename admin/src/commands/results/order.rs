@@ -17,8 +17,15 @@ pub(super) struct Order {
     held_max: usize,
     /// Units that failed and have no output.
     silent: UnitSet,
-    /// The first place of an output that was left out.
-    left_out: Option<u64>,
+    left_out: Option<LeftOut>,
+}
+
+/// What had no room. All units that are held are below.
+#[derive(Clone, Copy)]
+struct LeftOut {
+    unit: u128,
+    /// The first place of such an output.
+    at: u64,
 }
 
 impl Default for Order {
@@ -38,13 +45,22 @@ impl Order {
         if output.unit.0 < self.next {
             return is_new.then_some(output);
         }
+        if self.left_out.is_some_and(|left| left.unit <= output.unit.0) {
+            self.leave_out(at, output.unit.0);
+            return None;
+        }
         self.held.insert(output.unit.0, (at, output));
         if self.held.len() > self.held_max
-            && let Some((_, (at, _))) = self.held.pop_last()
+            && let Some((unit, (at, _))) = self.held.pop_last()
         {
-            self.left_out = Some(self.left_out.map_or(at, |first| first.min(at)));
+            self.leave_out(at, unit);
         }
         None
+    }
+
+    fn leave_out(&mut self, at: u64, unit: u128) {
+        let left = self.left_out.unwrap_or(LeftOut { unit, at });
+        self.left_out = Some(LeftOut { unit: left.unit.min(unit), at: left.at.min(at) });
     }
 
     /// The next one whose turn it is.
@@ -68,7 +84,7 @@ impl Order {
         if self.held.len() > self.held_max / 2 {
             return None;
         }
-        self.left_out.take()
+        self.left_out.take().map(|left| left.at)
     }
 
     /// Nobody waits for a unit that failed without an output.
@@ -84,40 +100,70 @@ impl Order {
 
 #[cfg(test)]
 mod tests {
+    use starfarm_protocol::random::SplitMix64;
+
     use super::super::pages::testing::Fake;
     use super::*;
 
-    /// The outputs of these units come in, one at a place, to one who holds up to three; those that follow which.
-    fn passed(units: &[u64]) -> Vec<u128> {
+    /// The outputs of these units come in, one at a place, to one who holds up to three; which are passed on while the job
+    /// runs, and which when it has ended.
+    fn passed(units: &[u64]) -> [Vec<u128>; 2] {
         let mut order = Order::holding(3);
-        let (mut seen, mut most, mut passed) = (0, 0, Vec::new());
-        while seen < units.len() {
-            let late = order.put(seen as u64, Fake::default().output(units[seen]), seen >= most);
-            passed.extend(late);
-            seen += 1;
-            most = most.max(seen);
-            while let Some(output) = order.next() {
-                passed.push(output);
-            }
-            if seen == units.len() {
-                seen = order.read_again().map_or(seen, |at| at as usize);
+        let (mut seen, mut most, mut passed) = (0, 0, [vec![], vec![]]);
+        for has_ended in [false, true] {
+            let passed = &mut passed[usize::from(has_ended)];
+            loop {
+                while seen < units.len() {
+                    let output = Fake::default().output(units[seen]);
+                    passed.extend(order.put(seen as u64, output, seen >= most));
+                    seen += 1;
+                    most = most.max(seen);
+                    passed.extend(std::iter::from_fn(|| order.next()));
+                }
+                if has_ended {
+                    passed.extend(std::iter::from_fn(|| order.give_up()));
+                }
+                match order.read_again() {
+                    Some(at) => seen = at as usize,
+                    None => break,
+                }
             }
         }
-        passed.into_iter().map(|output| output.unit.0).collect()
+        passed.map(|outputs| outputs.into_iter().map(|output| output.unit.0).collect())
     }
 
     #[test]
     fn what_has_no_room_is_read_again() {
-        assert_eq!(passed(&[0, 1, 2]), [0, 1, 2]);
-        assert_eq!(passed(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 0]), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+        assert_eq!(passed(&[0, 1, 2]), [vec![0, 1, 2], vec![]]);
+        assert_eq!(passed(&[1, 2, 3, 4, 5, 6, 0]), [vec![0, 1, 2, 3, 4, 5, 6], vec![]]);
         let backwards: Vec<u64> = (0..40).rev().collect();
-        assert_eq!(passed(&backwards), (0..40).collect::<Vec<u128>>());
-        assert_eq!(passed(&[9, 8, 7, 6, 5, 4]), [0; 0], "the first one is not there");
+        assert_eq!(passed(&backwards), [(0..40).collect(), vec![]]);
+        assert_eq!(
+            passed(&[9, 8, 7, 6, 5, 4]),
+            [vec![], vec![4, 5, 6, 7, 8, 9]],
+            "the first one is not there"
+        );
+    }
+
+    #[test]
+    fn whatever_the_order_each_comes_once_and_those_below_a_gap_before_the_end() {
+        let mut random = SplitMix64(5);
+        for _ in 0..2_000 {
+            let count = random.below(30);
+            let mut units: Vec<u64> = (0..count).collect();
+            (1..units.len()).for_each(|at| units.swap(at, random.below(at as u64 + 1) as usize));
+            let gap = random.below(40);
+            units.retain(|unit| *unit != gap);
+            let (below, above): (Vec<u128>, Vec<u128>) = (0..u128::from(count))
+                .filter(|unit| *unit != gap.into())
+                .partition(|unit| *unit < gap.into());
+            assert_eq!(passed(&units), [below, above], "{units:?}");
+        }
     }
 
     #[test]
     fn a_unit_that_ran_again_does_not_wait() {
-        assert_eq!(passed(&[0, 1, 0, 3, 2]), [0, 1, 0, 2, 3]);
+        assert_eq!(passed(&[0, 1, 0, 3, 2]), [vec![0, 1, 0, 2, 3], vec![]]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+use super::super::pages::Seen;
 use super::super::pages::testing::Fake;
 use super::super::streams::StreamFiles;
 use super::*;
@@ -161,6 +162,23 @@ fn the_last_run_of_a_unit_counts_and_what_is_not_ours_stays() {
     let refused = other.take(&mut fake, (0, Fake::default().output(0)), &mut printer());
     assert!(refused.unwrap_err().message.contains("is there and has other bytes"));
     assert_eq!(home.files()[0].1, "mine");
+}
+
+#[test]
+fn a_look_costs_as_much_as_is_new_and_the_end_nothing_where_all_is_there() {
+    let home = Home::new("cost");
+    let (mut follower, mut fake) = (home.follower(false), Fake { hidden: 1, ..Fake::new(0, 0, 9) });
+    let mut asked = |follower: &mut Follower, hidden| {
+        (fake.hidden, fake.asked) = (hidden, 0);
+        look(follower, &mut fake);
+        fake.asked
+    };
+    assert_eq!(asked(&mut follower, 1), 5, "two of a page");
+    assert_eq!([asked(&mut follower, 1), asked(&mut follower, 0)], [1, 1]);
+    fake.asked = 0;
+    let (saving, units) = (follower.sinks.saving.as_mut().unwrap(), UnitSet::from_iter([(0, 9)]));
+    assert_eq!(saving.settle(&mut fake, &units).unwrap(), Seen::default());
+    assert_eq!(fake.asked, 0);
 }
 
 #[test]
