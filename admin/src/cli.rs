@@ -173,7 +173,7 @@ Examples:
   starfarm run --range 0..1000 --retries 2 -- ./simulate --seed {}";
 
 #[derive(Args, Debug)]
-#[command(after_help = RUN_EXAMPLES)]
+#[command(after_help = RUN_EXAMPLES, group = ordered())]
 pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) source: Source,
@@ -189,9 +189,14 @@ pub(crate) struct Run {
     /// Start anew, even where an earlier run of the same job can be gone on with
     #[arg(long)]
     pub(crate) fresh: bool,
-    /// Write the files that units made into this folder at the end
+    /// Write the files that units made into this folder, as units end
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
+}
+
+/// What --keep-order needs one of.
+fn ordered() -> clap::ArgGroup {
+    clap::ArgGroup::new(parallel::ORDERED).args(["parallel", "dir"]).multiple(true)
 }
 
 /// What says without a job file which units there are.
@@ -240,7 +245,7 @@ Examples:
   starfarm submit --grid size=1,2,3 --grid mode=a,b --dry-run -- ./try {size} {mode}";
 
 #[derive(Args, Debug)]
-#[command(after_help = SUBMIT_EXAMPLES)]
+#[command(after_help = SUBMIT_EXAMPLES, group = ordered())]
 pub(crate) struct Submit {
     #[command(flatten)]
     pub(crate) source: Source,
@@ -263,7 +268,7 @@ pub(crate) struct Submit {
     /// Wait so many seconds at most; the job goes on, the exit code is 124
     #[arg(long, value_name = "SECONDS", requires = "wait", value_parser = positive_seconds)]
     pub(crate) timeout: Option<f64>,
-    /// Write the files that units made into this folder once it has ended
+    /// Write the files that units made into this folder, as units end
     #[arg(long, value_name = "DIR", requires = "wait")]
     pub(crate) dir: Option<PathBuf>,
     /// Show what would be submitted, and ask no farm

@@ -37,7 +37,9 @@ pub fn line(text: &str) -> String {
 /// JSON with what is hidden in its strings escaped as JSON has it. Between them there are blanks and line ends at most.
 pub fn json(text: String) -> String {
     let shows = |c: char| c == '\n' || !is_hidden(c);
-    if text.chars().all(shows) {
+    // Most of what there is, and looked through many bytes at a time.
+    let is_plain = |byte: u8| matches!(byte, b'\n' | b' '..=b'~');
+    if text.bytes().fold(true, |all, byte| all & is_plain(byte)) || text.chars().all(shows) {
         return text;
     }
     let mut clean = String::with_capacity(text.len() + 16);

@@ -12,6 +12,7 @@ const EXAMPLES: &str = "\
 Examples:
   starfarm results 7
   starfarm results 7 --unit 3,10..20
+  starfarm results 7 --follow --dir frames --keep-order
   starfarm results 7 --dir out --stdout '{}.txt' --stderr 'errors/{index}.txt'";
 
 #[derive(Args, Clone, Debug)]
@@ -30,6 +31,12 @@ pub(crate) struct Results {
     /// Write the files that units made into this folder
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
+    /// Go on until the job has ended: print outputs and write files as units end, then hits and failed units
+    #[arg(long, conflicts_with_all = ["merged", "all", "arrival"])]
+    pub(crate) follow: bool,
+    /// What a unit wrote and made comes only after that of all units before it is there, or they have failed
+    #[arg(long, short = 'k', requires = "follow")]
+    pub(crate) keep_order: bool,
     #[command(flatten)]
     pub(crate) streams: Streams,
 }

@@ -57,7 +57,7 @@ fn the_names_of_the_contract() {
         starfarm key list
         starfarm key add --role --out
         starfarm key revoke KEY
-        starfarm results ID --all --arrival --unit --merged --dir --stdout --stderr
+        starfarm results ID --all --arrival --unit --merged --dir --follow --keep-order --stdout --stderr
         starfarm status
         starfarm events --follow --tasks --after
         starfarm top --interval --read-only

@@ -5,62 +5,116 @@ mod beneath;
 mod files;
 mod follow;
 pub(crate) mod logs;
+mod lost;
 pub(crate) mod merged;
+mod order;
 mod pages;
+mod saving;
 mod show;
 mod source;
 mod streams;
 mod tree;
 
-use std::path::Path;
-
 use starfarm_events::counted;
-use starfarm_protocol::admin::{JobInfo, LostOutputs, Request, Response};
+use starfarm_protocol::admin::JobInfo;
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::unit_set::UnitSet;
 
-use super::{Context, wait};
-use crate::cli::{Results, Streams, Wanted};
+use super::Context;
+use super::wait::{self, LOOK, Waiting};
+use crate::cli::{Results, Wanted};
 use crate::client::Client;
-use crate::failure::{Exit, Failure};
+use crate::failure::Failure;
 use crate::human;
-use crate::output::{Printer, say};
+use crate::output::{Format, Printer, say};
 pub(crate) use files::Folder;
 pub(crate) use follow::{Follower, Sinks};
-use pages::{Pages, Seen};
-
-/// Intervals of lost outputs that a message names.
-const NAMED_MAX: usize = 8;
+use lost::lost;
+use pages::Pages;
+use saving::Saving;
+use source::OfJob;
+use streams::StreamFiles;
 
 /// Which results are wanted, and where their files go.
 #[derive(Default)]
-pub(crate) struct Choice {
+pub(crate) struct Choice<'a> {
     pub(crate) wanted: Wanted,
     /// Only these, if not all.
     pub(crate) units: Option<UnitSet>,
-    pub(crate) folder: Option<Folder>,
+    pub(crate) folder: Option<&'a Folder>,
+    /// Files were written before.
+    pub(crate) has_files: bool,
 }
 
 pub(crate) fn run(context: &mut Context, results: &Results) -> Result<(), Failure> {
+    if results.follow && context.printer.format == Format::Json && !results.streams.are_any() {
+        return Err(Failure::usage(
+            "one JSON document is whole at its end: --follow goes with --output jsonl",
+        ));
+    }
     let folder = results.dir.as_deref().map(Folder::open).transpose()?;
-    let mut client = context.connect_or_look()?;
+    let mut client = if results.follow { context.connect()? } else { context.connect_or_look()? };
     let id = results.job.id;
     if results.merged {
         let job = client.job(id)?;
-        merged::print(&mut client, &job, folder, &mut context.printer)?;
+        merged::print(&mut client, &job, folder.as_ref(), &mut context.printer)?;
         return context.printer.flush();
     }
-    let units = results.unit.clone();
-    if units.is_some() {
-        check_units(&client.job(id)?, units.as_ref())?;
+    if results.unit.is_some() {
+        check_units(&client.job(id)?, results.unit.as_ref())?;
     }
-    let choice = Choice { wanted: results.wanted, units, folder };
-    match &results.dir {
-        Some(dir) if results.streams.are_any() => {
-            save_streams(&mut client, id, choice, dir, &results.streams)
+    if results.follow {
+        return follow(&mut client, results, folder, &mut context.printer);
+    }
+    match folder {
+        Some(folder) if results.streams.are_any() => save_streams(&mut client, results, folder),
+        folder => {
+            let (wanted, units, folder) = (results.wanted, results.unit.clone(), folder.as_ref());
+            let choice = Choice { wanted, units, folder, has_files: false };
+            print(&mut client, id, choice, &mut context.printer)
         }
-        _ => print(&mut client, id, choice, &mut context.printer),
     }
+}
+
+/// The folder, and names in it for what units write, where these are asked for.
+fn saving(client: &mut Client, results: &Results, folder: Folder) -> Result<Saving, Failure> {
+    let id = results.job.id;
+    if !results.streams.are_any() {
+        return Ok(Saving::new(folder, None));
+    }
+    let spec = client.job(id)?.spec;
+    let streams = StreamFiles::open(&mut OfJob { client, id }, spec, &results.streams)?;
+    Ok(Saving::new(folder, Some(streams)))
+}
+
+/// Prints results and writes files as they come, until the job has ended.
+fn follow(
+    client: &mut Client,
+    results: &Results,
+    folder: Option<Folder>,
+    printer: &mut Printer,
+) -> Result<(), Failure> {
+    let (id, units) = (results.job.id, results.unit.clone());
+    let saving = folder.map(|folder| saving(client, results, folder)).transpose()?;
+    let sinks = Sinks::results(!results.streams.are_any(), results.keep_order).saving_all(saving);
+    let mut follower = Follower::of_farm(id, sinks, units.clone());
+    let waiting = Waiting { look: Some(LOOK), paused: true, ..Waiting::of_person(false, None) };
+    wait::until_end(client, id, waiting, |client, job| follower.look(client, job, printer))?;
+    follower.finish(client, printer, true)?;
+    let beside = |outputs| {
+        let mut source = OfJob { client: &mut *client, id };
+        let pages = Pages::new(&mut source, Wanted::default())?.only(units);
+        show::beside(pages, outputs, printer)
+    };
+    let seen = follower.printed().map(beside).transpose()?.unwrap_or_default();
+    printer.flush()?;
+    follower.settle(client)?;
+    if results.streams.are_any()
+        && let Some((folder, files)) = follower.saved()
+    {
+        say_saved(folder, files);
+    }
+    lost(client, id, &seen)
 }
 
 /// Whoever names a unit means one that there is.
@@ -80,11 +134,11 @@ fn check_units(job: &JobInfo, units: Option<&UnitSet>) -> Result<(), Failure> {
 pub(crate) fn print(
     client: &mut Client,
     id: JobId,
-    choice: Choice,
+    choice: Choice<'_>,
     printer: &mut Printer,
 ) -> Result<(), Failure> {
-    let mut source = source::OfJob { client, id };
-    let has_folder = choice.folder.is_some();
+    let mut source = OfJob { client, id };
+    let has_files = choice.folder.is_some() || choice.has_files;
     let pages = Pages::new(&mut source, choice.wanted)?.only(choice.units).into_folder(choice.folder);
     if pages.are_empty() {
         say(&format!("job {} has no hits, failed units or outputs", id.0));
@@ -94,127 +148,26 @@ pub(crate) fn print(
     if let Some(words) = wait::cut(seen.cut) {
         say(&format!("{words}; `cut_at` and `total` in JSON say where and how much"));
     }
-    if seen.files > 0 && !has_folder {
+    if seen.files > 0 && !has_files {
         say(&format!("{} files were made: `starfarm results {} --dir DIR` writes them", seen.files, id.0));
     }
     lost(client, id, &seen)
 }
 
-/// Writes what units wrote into files beneath `dir`, and the files that they made into the same folder; prints nothing.
-fn save_streams(
-    client: &mut Client,
-    id: JobId,
-    choice: Choice,
-    dir: &Path,
-    names: &Streams,
-) -> Result<(), Failure> {
-    let spec = client.job(id)?.spec;
-    let mut source = source::OfJob { client, id };
-    let files = streams::StreamFiles::open(&mut source, spec, dir, names)?;
-    let mut pages = Pages::new(&mut source, choice.wanted)?.only(choice.units).into_folder(choice.folder);
-    let mut written = 0;
-    let seen = pages.outputs(|output| {
-        written += files.write(&output)?;
-        Ok(())
-    })?;
-    let shown = human::printable(&dir.display().to_string());
-    say(&format!("{} of what units wrote in {shown}", counted(written, "file")));
+/// Writes what units wrote into files of a folder, and the files that they made; prints nothing.
+fn save_streams(client: &mut Client, results: &Results, folder: Folder) -> Result<(), Failure> {
+    let id = results.job.id;
+    let mut saving = saving(client, results, folder)?;
+    let units = match &results.unit {
+        Some(units) => units.clone(),
+        None => UnitSet::from_iter([(0, client.job(id)?.units_total.0)]),
+    };
+    let seen = saving.settle(&mut OfJob { client, id }, &units)?;
+    say_saved(&saving.folder, saving.files);
     lost(client, id, &seen)
 }
 
-/// Writes the files of job `id` into `folder`, and prints nothing.
-pub(crate) fn save(client: &mut Client, id: JobId, folder: Folder) -> Result<(), Failure> {
-    let mut source = source::OfJob { client, id };
-    let seen = Pages::new(&mut source, Wanted::default())?.into_folder(Some(folder)).outputs(|_| Ok(()))?;
-    lost(client, id, &seen)
-}
-
-fn lost(client: &mut Client, id: JobId, seen: &Seen) -> Result<(), Failure> {
-    match &seen.lost[..] {
-        [] => Ok(()),
-        lost => {
-            let is_whole = has_specification(client, id)?;
-            Err(Failure::new(Exit::Conflict, lament(id, lost, is_whole)))
-        }
-    }
-}
-
-/// Whether the job's units could run again: the farm has what the job is made from.
-fn has_specification(client: &mut Client, id: JobId) -> Result<bool, Failure> {
-    let hash = client.job(id)?.spec;
-    Ok(!matches!(client.ask(&Request::Fetch { hash, offset: 0 })?, Response::Lost(_)))
-}
-
-/// Which outputs cannot be had, the first of them by name, and what to do.
-fn lament(id: JobId, lost: &[LostOutputs], has_specification: bool) -> String {
-    let (earlier, counting): (Vec<_>, Vec<_>) = lost.iter().partition(|lost| lost.superseded);
-    let mut sentences = Vec::new();
-    if !counting.is_empty() {
-        let first = match has_specification {
-            true => "",
-            false => {
-                "The job's specification is lost as well: submit the same job file again, which puts it back; then "
-            }
-        };
-        let (words, unit) = are_lost(&counting, &format!("job {}", id.0));
-        sentences.push(format!(
-            "{words}: the others are printed, and what the job counted is not touched. {first}`starfarm job retry \
-             --missing-outputs {}` runs the {unit} again",
-            id.0
-        ));
-    }
-    if !earlier.is_empty() {
-        let (words, _) = are_lost(&earlier, &format!("runs of job {} that do not count", id.0));
-        sentences.push(format!("{words}: nothing brings them back, and nothing needs them"));
-    }
-    sentences.join(". ")
-}
-
-/// How many outputs of `whose` are lost, and the first by name; and what to call their units.
-fn are_lost(lost: &[&LostOutputs], whose: &str) -> (String, &'static str) {
-    let count: u128 = lost.iter().map(|lost| lost.hi.0.saturating_sub(lost.lo.0)).sum();
-    let named: Vec<_> = lost.iter().take(NAMED_MAX).map(|lost| human::interval(lost.lo, lost.hi)).collect();
-    let (outputs, are, unit) =
-        if count == 1 { ("output", "is", "unit") } else { ("outputs", "are", "units") };
-    let more = if lost.len() > NAMED_MAX { ", ..." } else { "" };
-    let named = named.join(", ");
-    let words = format!(
-        "{count} {outputs} of {whose} {are} missing or damaged on the scheduler's disk, {unit} {named}{more}"
-    );
-    (words, unit)
-}
-
-#[cfg(test)]
-mod tests {
-    use starfarm_protocol::admin::OutputLoss;
-    use starfarm_protocol::units::Units;
-
-    use super::*;
-
-    #[test]
-    fn the_first_lost_outputs_are_named_and_all_are_counted() {
-        let what = OutputLoss::Missing;
-        let of = |lo, hi| LostOutputs { lo: Units(lo), hi: Units(hi), what, superseded: false };
-        let words = lament(JobId(3), &[of(7, 8)], true);
-        assert!(words.starts_with("1 output of job 3 is missing or damaged"), "{words}");
-        assert!(words.contains("disk, unit 7: the others"), "{words}");
-        let all: Vec<_> = (0..30).map(|at| of(at * 10, at * 10 + 3)).collect();
-        let words = lament(JobId(3), &all, true);
-        assert!(
-            words.starts_with("90 outputs of job 3 are") && words.contains("0 to 2, 10 to 12, "),
-            "{words}"
-        );
-        assert!(words.contains(", ...: the others") && words.contains("--missing-outputs 3`"), "{words}");
-        let words = lament(JobId(3), &all, false);
-        assert!(
-            words.contains("submit the same job file again") && words.contains("then `starfarm job"),
-            "{words}"
-        );
-        let earlier = LostOutputs { superseded: true, ..of(7, 8) };
-        let words = lament(JobId(3), &[earlier], true);
-        assert!(words.starts_with("1 output of runs of job 3 that do not count is missing"), "{words}");
-        assert!(!words.contains("--missing-outputs"), "{words}");
-        let words = lament(JobId(3), &[of(7, 8), earlier], true);
-        assert!(words.contains("--missing-outputs 3` runs the unit again. 1 output of runs"), "{words}");
-    }
+fn say_saved(folder: &Folder, files: u64) {
+    let shown = human::printable(&folder.dir().display().to_string());
+    say(&format!("{} of what units wrote in {shown}", counted(files, "file")));
 }

@@ -46,7 +46,13 @@ pub(crate) fn run(context: &mut Context, run: &Run) -> Result<Exit, Failure> {
     // A line of GNU parallel prints what its units print, and nothing else.
     let is_bare = flags.parallel && matches!(context.printer.format, Format::Table | Format::Quiet);
     let prints = is_bare && flags.results.is_none();
-    let sinks = Sinks::open(flags, run.resume || flags.resume_failed, prints)?;
+    // The files of a merged result stand for those of the units.
+    let is_text = matches!(context.printer.format, Format::Table | Format::Quiet);
+    let merges = matches!(&job.spec.work, Work::Command(command) if command.merge.is_some());
+    let is_merged = merges && is_text && !is_bare && flags.results.is_none();
+    let (merged_into, folder) = if is_merged { (folder, None) } else { (None, folder) };
+    let has_files = folder.is_some();
+    let sinks = Sinks::open(flags, run.resume || flags.resume_failed, prints)?.saving(folder);
     let state = state_folder(run, &job)?;
     let signals = Signals::count()?;
     let memo = Memo::new(run.source.job.as_deref(), submit::hash(&job));
@@ -60,7 +66,7 @@ pub(crate) fn run(context: &mut Context, run: &Run) -> Result<Exit, Failure> {
     let mut halting = Halting::new(flags.halt);
     let printer = &mut context.printer;
     let ended = farm.until_end(id, &signals, context.progress && !prints, |client, job| {
-        follower.look(client, printer)?;
+        follower.look(client, job, printer)?;
         halting.look(client, job)
     });
     if ended.as_ref().is_err_and(|failure| failure.exit == Exit::Interrupted) {
@@ -72,19 +78,22 @@ pub(crate) fn run(context: &mut Context, run: &Run) -> Result<Exit, Failure> {
         memo.write(&state, true)?;
     }
     if ended.as_ref().map_or_else(|failure| failure.exit == Exit::Interrupted, |_| true) {
-        follower.finish(&mut farm.client, printer)?;
-        if is_bare || flags.results.is_some() {
-            folder.map(|folder| results::save(&mut farm.client, id, folder)).transpose()?;
-        } else {
+        let has_ended = ended.as_ref().is_ok_and(|job| job.state.ended());
+        follower.finish(&mut farm.client, printer, has_ended)?;
+        if !is_bare && flags.results.is_none() {
             let job = farm.client.job(id)?;
-            let is_text = matches!(printer.format, Format::Table | Format::Quiet);
+            let folder = merged_into.as_ref();
             match job.merge.as_ref().filter(|_| is_text) {
                 Some(merge) if merge.state == MergeState::Done => {
                     results::merged::print(&mut farm.client, &job, folder, printer)?;
                 }
-                _ => results::print(&mut farm.client, id, Choice { folder, ..Choice::default() }, printer)?,
+                _ => {
+                    let choice = Choice { folder, has_files, ..Choice::default() };
+                    results::print(&mut farm.client, id, choice, printer)?;
+                }
             }
         }
+        follower.settle(&mut farm.client)?;
         printer.flush()?;
         let job = farm.client.job(id)?;
         if !is_bare || halting.exit_of(&job) != Exit::Ok {

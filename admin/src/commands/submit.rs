@@ -6,7 +6,6 @@ mod dry_run;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::Path;
-use std::time::Duration;
 
 use starfarm_protocol::admin::{JobCommand, JobInfo, Place, Request, Response};
 use starfarm_protocol::ids::{ContentHash, JobId};
@@ -14,17 +13,14 @@ use starfarm_protocol::job::JobState;
 use starfarm_protocol::spec::{HexBytes, Work};
 
 use super::halt::Halting;
-use super::results::{self, Folder, Follower, Sinks};
-use super::wait::{self, Waiting};
+use super::results::{Folder, Follower, Sinks};
+use super::wait::{self, LOOK, Waiting};
 use super::{Context, joblog};
 use crate::cli::{JobOptions, Parallel, Source, Submit};
 use crate::client::{Client, ask, user};
 use crate::failure::{Exit, Failure};
 use crate::jobfile::{self, JobFile, milliseconds};
 use crate::output::{Document, Format, Style, say};
-
-/// How often outputs are looked for that are written as they come.
-pub(crate) const LOOK: Duration = Duration::from_millis(200);
 
 /// Submits, and waits if asked to.
 ///
@@ -46,7 +42,7 @@ pub(crate) fn run(context: &mut Context, submit: &Submit) -> Result<Exit, Failur
         return Ok(Exit::Ok);
     }
     let folder = submit.dir.as_deref().map(Folder::open).transpose()?;
-    let sinks = Sinks::open(flags, submit.resume || flags.resume_failed, false)?;
+    let sinks = Sinks::open(flags, submit.resume || flags.resume_failed, false)?.saving(folder);
     let mut client = context.connect()?;
     let goes_on = submit.resume && flags.joblog.is_none();
     let id = match goes_on.then(|| resumed(&mut client, &job, place(submit))).transpose()?.flatten() {
@@ -68,16 +64,14 @@ pub(crate) fn run(context: &mut Context, submit: &Submit) -> Result<Exit, Failur
     let waiting =
         Waiting { look, paused: submit.wait_paused, ..Waiting::of_person(context.progress, submit.timeout) };
     let job = wait::until_end(&mut client, id, waiting, |client, job| {
-        follower.look(client, &mut context.printer)?;
+        follower.look(client, job, &mut context.printer)?;
         halting.look(client, job)
     })?;
-    follower.finish(&mut client, &mut context.printer)?;
+    follower.finish(&mut client, &mut context.printer, job.state.ended())?;
     if context.printer.format != Format::Quiet {
         context.printer.list(std::slice::from_ref(&job))?;
     }
-    if let Some(folder) = folder {
-        results::save(&mut client, id, folder)?;
-    }
+    follower.settle(&mut client)?;
     Ok(halting.exit_of(&job))
 }
 

@@ -13,6 +13,9 @@ use crate::human;
 use crate::output::say;
 use crate::progress::Progress;
 
+/// How often outputs are looked for that are written as they come.
+pub(crate) const LOOK: Duration = Duration::from_millis(200);
+
 /// How to wait.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Waiting {

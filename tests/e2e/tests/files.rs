@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use starfarm_e2e::{Farm, each_done_once, program, run, until};
+use starfarm_e2e::{Daemon, Farm, each_done_once, program, run, until};
 
 /// A project of a script and two inputs, one of them of more than one part.
 fn project(farm: &Farm, script: &str, keys: &str) -> PathBuf {
@@ -134,6 +134,101 @@ fn files_of_one_name_lie_in_a_folder_for_each_unit() {
         })
         .collect();
     assert_eq!(files(&out), expected);
+}
+
+/// Makes a small frame; that of number `last` waits until the gate is open.
+fn gated(farm: &Farm, last: u32) -> String {
+    let dir = farm.temp().path().display();
+    format!(
+        "if [ $1 = {last} ]; then while test -d {dir} && ! test -e {dir}/gate; do sleep 0.01; done; fi; \
+         (cat scene.txt; seq 20000; echo $1) > frame$1.bin"
+    )
+}
+
+/// `starfarm` with these words that writes into the folder `out`; it runs meanwhile.
+fn writer(farm: &Farm, words: &[&str], out: &Path) -> Daemon {
+    let mut command = program("starfarm", farm.temp().path());
+    command.args(words).arg("--dir").arg(out);
+    if words[0] != "run" {
+        command.arg("--farm").arg(farm.state());
+    }
+    Daemon::start("writer", command, farm.temp().path())
+}
+
+/// The numbers of the small frames that are there: whole ones, whenever somebody looks, and nothing else.
+fn frames_there(out: &Path) -> Vec<u32> {
+    let lines: String = (1..=20_000).map(|n| format!("{n}\n")).collect();
+    let number = |(name, bytes): (String, Vec<u8>)| {
+        let frame: u32 = name.trim_start_matches("frame").trim_end_matches(".bin").parse().unwrap();
+        let whole = format!("a scene\n{lines}{frame}\n");
+        assert!(bytes == whole.as_bytes(), "{name} with {} bytes", bytes.len());
+        frame
+    };
+    let mut numbers: Vec<u32> = files(out).into_iter().map(number).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+#[test]
+fn files_are_there_while_the_job_runs_and_whoever_is_killed_goes_on() {
+    let mut farm = Farm::with_workers(1, 2);
+    let dir = project(&farm, &gated(&farm, 12), "outputs = [\"frame{}.bin\"]\n");
+    let [out, state] = ["out", "state"].map(|name| farm.temp().path().join(name));
+    let job = dir.join("job.toml");
+    let mut waits = writer(&farm, &["submit", "--wait", job.to_str().unwrap()], &out);
+    until("all but the last frame are there", || out.exists() && frames_there(&out).len() == 11);
+    let id = farm.ask(&["jobs"])["jobs"][0]["id"].to_string();
+    assert_eq!(farm.job(&id)["state"], "running");
+    waits.kill();
+    // Who follows goes on where that one was killed, and over a restart of the scheduler begins anew.
+    fs::remove_file(out.join("frame3.bin")).unwrap();
+    let mut follows = writer(&farm, &["results", &id, "--follow"], &out);
+    until("the frame that was lost is back", || frames_there(&out).len() == 11);
+    follows.kill();
+    farm.kill_scheduler();
+    farm.restart_scheduler();
+    let mut follows = writer(&farm, &["results", &id, "--follow", "--output", "jsonl"], &out);
+    follows.until_says("\"unit\":\"10\"");
+    farm.open_gate();
+    assert_eq!(follows.wait(), 0);
+    assert_eq!(follows.log().matches("starfarm/output/1").count(), 12, "{}", follows.log());
+    assert_eq!(frames_there(&out), (1..=12).collect::<Vec<_>>());
+    // A run of its own that is killed halfway, and run again.
+    let ran = farm.temp().path().join("ran");
+    fs::remove_file(farm.temp().path().join("gate")).unwrap();
+    let words = ["run", "--slots", "2", "--state", state.to_str().unwrap(), job.to_str().unwrap()];
+    let mut runs = writer(&farm, &words, &ran);
+    until("some frames are there", || ran.exists() && frames_there(&ran).len() >= 6);
+    runs.kill();
+    farm.open_gate();
+    assert_eq!(writer(&farm, &words, &ran).wait(), 0);
+    assert_eq!(frames_there(&ran), (1..=12).collect::<Vec<_>>());
+}
+
+#[test]
+fn files_come_in_the_order_of_the_units_where_that_is_asked_for() {
+    let farm = Farm::with_workers(1, 2);
+    let dir = project(&farm, &gated(&farm, 3), "outputs = [\"frame{}.bin\"]\n");
+    let id = submitted(&farm, &dir);
+    let [out, any] = ["out", "any"].map(|name| farm.temp().path().join(name));
+    let ordered = ["results", &id, "--follow", "--keep-order", "--stdout", "{}.txt"];
+    let mut follows = writer(&farm, &ordered[..4], &out);
+    let mut other = writer(&farm, &["results", &id, "--follow"], &any);
+    until("the other one has all but one", || any.exists() && frames_there(&any).len() == 11);
+    until("the first two are there", || frames_there(&out) == [1, 2]);
+    farm.open_gate();
+    until("all are there", || {
+        let there = frames_there(&out);
+        assert_eq!(there, (1..=there.len() as u32).collect::<Vec<_>>());
+        there.len() == 12
+    });
+    assert_eq!([follows.wait(), other.wait()], [0, 0]);
+    farm.cli(&["results", &id, "--follow", "--output", "json"]).exits(2).says(&["goes with --output jsonl"]);
+    // Streams as well, and nothing is printed.
+    let mut streams = writer(&farm, &ordered, &any);
+    assert_eq!(streams.wait(), 0);
+    assert!(any.join("12.txt").exists() && files(&any).len() == 24, "{:?}", files(&any).keys());
+    assert!(streams.log().contains("12 files of what units wrote"), "{}", streams.log());
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The scheduler's end: its receive buffer, its sessions, what it wants done, and when records are durable.
 
-use crate::agenda::{Incarnation, MachineId, Parcel, Session, What};
+use crate::agenda::{Batch, Incarnation, MachineId, Parcel, Session, What};
 use crate::network::Way;
 use crate::plan::Order;
 use crate::seat::Input;
@@ -145,6 +145,11 @@ impl Sim {
         }
         self.orders.again.push(order);
         Ok(())
+    }
+
+    /// A program has named units of a job.
+    pub(crate) fn units_named(&mut self, batch: Batch) -> Result<(), Broken> {
+        self.input([Input::Named(batch)])
     }
 
     /// Who got no answer asks again.

@@ -5,7 +5,6 @@ use starfarm_protocol::ids::ContentHash;
 use starfarm_protocol::journal::record::GrownChunk;
 
 use crate::agenda::{Batch, What};
-use crate::seat::Input;
 use crate::sim::Sim;
 use crate::violation::{Broken, rule};
 
@@ -34,11 +33,6 @@ impl Sim {
             }
         }
         Ok(())
-    }
-
-    /// A program has answered.
-    pub(crate) fn units_named(&mut self, batch: Batch) -> Result<(), Broken> {
-        self.input([Input::Named(batch)])
     }
 
     /// The farm hears of the units.

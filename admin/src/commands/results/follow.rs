@@ -1,20 +1,23 @@
-//! The outputs of a job as they come in, each once: printed byte for byte, listed in a job log, written into a tree of
-//! folders. Those that do not count any more are left out.
+//! The outputs of a job as they come in, each once: printed, listed in a job log, written into folders. Those that do not
+//! count any more are left out.
 
-use std::collections::BTreeMap;
 use std::io::Write;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use starfarm_decomposers::Decomposer;
 use starfarm_decomposers::template::{Rules, UnitText};
-use starfarm_protocol::admin::OutputInfo;
+use starfarm_protocol::admin::{JobInfo, OutputInfo};
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::spec::{CommandWork, Work};
 use starfarm_protocol::unit_set::UnitSet;
 
-use super::pages::{ORDERED_MAX, Pages, fill};
-use super::show::bytes;
-use super::source::{OfJob, Source};
+use super::files::Folder;
+use super::lost::lost;
+use super::order::Order;
+use super::pages::{Pages, touches};
+use super::saving::Saving;
+use super::show::{Outputs, bytes};
+use super::source::{OfJob, Source, fill};
 use super::tree::Tree;
 use crate::cli::{Parallel, Wanted};
 use crate::client::Client;
@@ -23,12 +26,26 @@ use crate::failure::Failure;
 use crate::jobfile::JobFile;
 use crate::output::{Printer, say};
 
+/// How long one look goes on before others have their turn: who waits may be interrupted.
+const LOOK_MAX: Duration = Duration::from_secs(1);
+
 /// What is done with each output.
 #[derive(Default)]
 pub(crate) struct Sinks {
     print: Option<Print>,
     joblog: Option<JobLog>,
     tree: Option<Tree>,
+    saving: Option<Saving>,
+    /// What is printed, and the files of a folder, come in the order of the units.
+    keep_order: bool,
+}
+
+/// Outputs on standard output.
+enum Print {
+    /// What units wrote, byte for byte, standard error likewise.
+    Bare,
+    /// As results are printed.
+    Results(Outputs),
 }
 
 impl Sinks {
@@ -38,10 +55,28 @@ impl Sinks {
     /// What they write to cannot be made.
     pub(crate) fn open(flags: &Parallel, goes_on: bool, prints: bool) -> Result<Self, Failure> {
         Ok(Self {
-            print: prints.then(|| Print::new(flags.keep_order)),
+            print: prints.then_some(Print::Bare),
             joblog: flags.joblog.as_deref().map(|path| JobLog::open(path, goes_on)).transpose()?,
             tree: flags.results.as_deref().map(Tree::open).transpose()?,
+            saving: None,
+            keep_order: flags.keep_order,
         })
+    }
+
+    /// Outputs as `starfarm results` prints them.
+    pub(super) fn results(prints: bool, keep_order: bool) -> Self {
+        let print = prints.then(|| Print::Results(Outputs::default()));
+        Self { print, keep_order, ..Self::default() }
+    }
+
+    /// Files are written into a folder.
+    pub(crate) fn saving(self, folder: Option<Folder>) -> Self {
+        Self { saving: folder.map(|folder| Saving::new(folder, None)), ..self }
+    }
+
+    /// And streams beside them.
+    pub(super) fn saving_all(self, saving: Option<Saving>) -> Self {
+        Self { saving, ..self }
     }
 
     /// What is to be done needs the values of units.
@@ -51,59 +86,27 @@ impl Sinks {
 
     /// There is something to do.
     pub(crate) fn are_any(&self) -> bool {
-        self.print.is_some() || self.joblog.is_some() || self.tree.is_some()
+        self.print.is_some() || self.saving.is_some() || self.name_units()
     }
 }
 
-/// Standard output of units to ours, standard error likewise.
-#[derive(Default)]
-struct Print {
-    keep_order: bool,
-    next: u128,
-    /// Outputs that wait for those of units before them.
-    held: BTreeMap<u128, OutputInfo>,
-}
-
-impl Print {
-    fn new(keep_order: bool) -> Self {
-        Self { keep_order, ..Self::default() }
-    }
-
-    /// What is to be shown now that `output` is here.
-    fn next(&mut self, output: OutputInfo) -> Vec<OutputInfo> {
-        if !self.keep_order {
-            return vec![output];
-        }
-        self.held.insert(output.unit.0, output);
-        if self.held.len() > ORDERED_MAX {
-            say(&format!(
-                "{ORDERED_MAX} outputs wait for that of unit {}: from here on they come as they came in",
-                self.next
-            ));
-            self.keep_order = false;
-            return self.rest();
-        }
-        let mut ready = Vec::new();
-        while let Some(output) = self.held.remove(&self.next) {
-            self.next += 1;
-            ready.push(output);
-        }
-        ready
-    }
-
-    /// What still waits: the units before have none.
-    fn rest(&mut self) -> Vec<OutputInfo> {
-        std::mem::take(&mut self.held).into_values().collect()
-    }
+/// What gives units their values.
+struct Naming {
+    space: Box<dyn Decomposer>,
+    work: CommandWork,
 }
 
 pub(crate) struct Follower {
     id: JobId,
-    space: Box<dyn Decomposer>,
-    work: CommandWork,
+    naming: Option<Naming>,
     sinks: Sinks,
+    order: Option<Order>,
+    /// Only these, if not all.
+    units: Option<UnitSet>,
     /// Outputs that were looked at.
     seen: u64,
+    /// The most that ever were: for the sake of order some are looked at again.
+    most: u64,
     /// Units that failed for good and had an output.
     failed: UnitSet,
 }
@@ -121,116 +124,262 @@ impl Follower {
             ));
         }
         let space = job.opened().map_err(Failure::usage)?;
-        Ok(Self { id, space, work, sinks, seen: 0, failed: UnitSet::default() })
+        Ok(Self { naming: Some(Naming { space, work }), ..Self::of_farm(id, sinks, None) })
     }
 
-    /// Passes on what has come since the last look.
-    pub(crate) fn look(&mut self, client: &mut Client, printer: &mut Printer) -> Result<(), Failure> {
+    /// Follows a job of which only the farm knows what it is. `units`: only these, if not all.
+    pub(super) fn of_farm(id: JobId, sinks: Sinks, units: Option<UnitSet>) -> Self {
+        let is_ordered = sinks.keep_order && (sinks.print.is_some() || sinks.saving.is_some());
+        let order = is_ordered.then(Order::default);
+        Self { id, naming: None, sinks, order, units, seen: 0, most: 0, failed: UnitSet::default() }
+    }
+
+    /// Passes on what has come since the last look at `job`, or as much of it as a second allows.
+    pub(crate) fn look(
+        &mut self,
+        client: &mut Client,
+        job: &JobInfo,
+        printer: &mut Printer,
+    ) -> Result<(), Failure> {
         if !self.sinks.are_any() {
             return Ok(());
         }
-        self.look_at(&mut OfJob { client, id: self.id }, printer)
+        let source = &mut OfJob { client, id: self.id };
+        self.read(source, printer, Some(Instant::now() + LOOK_MAX))?;
+        self.pass_over(source, job.units_failed.0, printer)
     }
 
-    /// The last look, and whatever was held back.
-    pub(crate) fn finish(&mut self, client: &mut Client, printer: &mut Printer) -> Result<(), Failure> {
+    /// The last look. Of a job that `has_ended` whatever was held back follows; of any other no file does, for its turn will
+    /// come.
+    pub(crate) fn finish(
+        &mut self,
+        client: &mut Client,
+        printer: &mut Printer,
+        has_ended: bool,
+    ) -> Result<(), Failure> {
         if !self.sinks.are_any() {
             return Ok(());
         }
-        self.finish_at(&mut OfJob { client, id: self.id }, printer)
+        self.finish_at(&mut OfJob { client, id: self.id }, printer, has_ended)
     }
 
-    fn look_at(&mut self, source: &mut dyn Source, printer: &mut Printer) -> Result<(), Failure> {
-        let mut seen = self.seen;
-        news(source, &mut seen, |source, output| self.take(source, output, printer))?;
-        self.seen = seen;
+    /// Sees to it that the folder has all that there is of a job that has ended, and fails where something cannot be had.
+    pub(crate) fn settle(&mut self, client: &mut Client) -> Result<(), Failure> {
+        let id = self.id;
+        let Some(saving) = &mut self.sinks.saving else { return Ok(()) };
+        let job = client.job(id)?;
+        if !job.state.ended() {
+            return Ok(());
+        }
+        let all = || UnitSet::from_iter([(0, job.units_total.0)]);
+        let units = self.units.clone().unwrap_or_else(all);
+        let seen = saving.settle(&mut OfJob { client, id }, &units)?;
+        lost(client, id, &seen)
+    }
+
+    /// The folder that it writes into, and how many files it made there of what units wrote.
+    pub(super) fn saved(&self) -> Option<(&Folder, u64)> {
+        self.sinks.saving.as_ref().map(|saving| (&saving.folder, saving.files))
+    }
+
+    /// How results were printed.
+    pub(super) fn printed(&self) -> Option<&Outputs> {
+        match &self.sinks.print {
+            Some(Print::Results(outputs)) => Some(outputs),
+            _ => None,
+        }
+    }
+
+    fn read(
+        &mut self,
+        source: &mut dyn Source,
+        printer: &mut Printer,
+        until: Option<Instant>,
+    ) -> Result<(), Failure> {
+        loop {
+            let mut seen = self.seen;
+            news(source, &mut seen, until, |source, at, output| self.take(source, (at, output), printer))?;
+            (self.seen, self.most) = (seen, self.most.max(seen));
+            let again = self.order.as_mut().and_then(Order::read_again);
+            self.seen = again.unwrap_or(seen);
+            if again.is_none() || until.is_some_and(|until| Instant::now() >= until) {
+                return printer.flush();
+            }
+        }
+    }
+
+    /// Learns which units failed and leave no output, where others wait for one of these.
+    fn pass_over(
+        &mut self,
+        source: &mut dyn Source,
+        failed: u128,
+        printer: &mut Printer,
+    ) -> Result<(), Failure> {
+        let Some(order) = &mut self.order else { return Ok(()) };
+        if order.silent().is_none_or(|silent| failed <= self.failed.units() + silent) {
+            return Ok(());
+        }
+        let known = &self.failed;
+        Pages::new(source, Wanted::default())?.failed(|page| {
+            let silent = page.iter().filter(|failed| !known.contains(failed.unit.0));
+            silent.for_each(|failed| order.is_silent(failed.unit));
+            Ok(())
+        })?;
+        self.pass_ready(source, printer)?;
         printer.flush()
     }
 
-    fn finish_at(&mut self, source: &mut dyn Source, printer: &mut Printer) -> Result<(), Failure> {
-        self.look_at(source, printer)?;
-        for output in self.sinks.print.as_mut().map(Print::rest).unwrap_or_default() {
-            print(source, output, printer)?;
+    fn finish_at(
+        &mut self,
+        source: &mut dyn Source,
+        printer: &mut Printer,
+        has_ended: bool,
+    ) -> Result<(), Failure> {
+        self.read(source, printer, None)?;
+        self.pass_over(source, u128::MAX, printer)?;
+        let saving = self.sinks.saving.take_if(|_| !has_ended);
+        while let Some(order) = &mut self.order {
+            if let Some(output) = order.give_up() {
+                self.pass(source, output, printer)?;
+            } else if let Some(at) = order.read_again() {
+                self.seen = at;
+                self.read(source, printer, None)?;
+            } else {
+                break;
+            }
         }
+        self.sinks.saving = self.sinks.saving.take().or(saving);
         printer.flush()?;
-        let Some(joblog) = &mut self.sinks.joblog else { return Ok(()) };
+        let (Some(joblog), Some(naming)) = (&mut self.sinks.joblog, &self.naming) else { return Ok(()) };
         let mut silent = Vec::new();
         Pages::new(source, Wanted::default())?.failed(|page| {
             silent.extend(page.into_iter().filter(|unit| !self.failed.contains(unit.unit.0)));
             Ok(())
         })?;
         for unit in silent {
-            let text = text(&*self.space, unit.unit.0)?;
-            joblog.lost(
-                unit.node.as_deref(),
-                &text,
-                &command_line(&self.work, &*self.space, &text),
-                now_us(),
-            )?;
+            let text = naming.text(unit.unit.0)?;
+            joblog.lost(unit.node.as_deref(), &text, &naming.command_line(&text), now_us())?;
         }
         Ok(())
     }
 
+    /// The output at this place among all that came in.
     fn take(
         &mut self,
         source: &mut dyn Source,
-        output: OutputInfo,
+        (at, output): (u64, OutputInfo),
         printer: &mut Printer,
     ) -> Result<(), Failure> {
-        if output.failed.is_some() {
-            self.failed.insert(output.unit.0, output.unit.0.saturating_add(1));
+        let is_new = at >= self.most;
+        if is_new {
+            self.note(source, &output)?;
         }
-        if self.sinks.joblog.is_some() || self.sinks.tree.is_some() {
-            let text = text(&*self.space, output.unit.0)?;
-            if let Some(joblog) = &mut self.sinks.joblog {
-                let command = command_line(&self.work, &*self.space, &text);
-                joblog.ended(&output, &text, &command, now_us())?;
-            }
-            if let Some(tree) = &self.sinks.tree {
-                let mut output = output.clone();
+        let Some(order) = &mut self.order else { return self.pass(source, output, printer) };
+        if let Some(late) = order.put(at, output, is_new) {
+            self.pass(source, late, printer)?;
+        }
+        self.pass_ready(source, printer)
+    }
+
+    fn pass_ready(&mut self, source: &mut dyn Source, printer: &mut Printer) -> Result<(), Failure> {
+        while let Some(output) = self.order.as_mut().and_then(Order::next) {
+            self.pass(source, output, printer)?;
+        }
+        Ok(())
+    }
+
+    /// What is done in the order in which outputs come in.
+    fn note(&mut self, source: &mut dyn Source, output: &OutputInfo) -> Result<(), Failure> {
+        let (lo, hi) = (output.unit.0, output.unit.0.saturating_add(output.units.0));
+        match output.failed {
+            Some(_) => self.failed.insert(lo, hi),
+            None => self.failed.remove(lo, hi),
+        }
+        let Some(naming) = self.naming.as_ref().filter(|_| self.sinks.name_units()) else { return Ok(()) };
+        let text = naming.text(output.unit.0)?;
+        if let Some(joblog) = &mut self.sinks.joblog {
+            joblog.ended(output, &text, &naming.command_line(&text), now_us())?;
+        }
+        if let Some(tree) = &self.sinks.tree {
+            let mut output = output.clone();
+            fill_both(source, &mut output)?;
+            let [stdout, stderr] =
+                [&output.stdout, &output.stderr].map(|of| bytes(&of.text, of.hex.as_deref()));
+            tree.write(&text, &stdout, &stderr)?;
+        }
+        Ok(())
+    }
+
+    /// What is done in the order that was asked for.
+    fn pass(
+        &mut self,
+        source: &mut dyn Source,
+        mut output: OutputInfo,
+        printer: &mut Printer,
+    ) -> Result<(), Failure> {
+        if self.units.as_ref().is_some_and(|units| !touches(units, &output)) {
+            return Ok(());
+        }
+        if let Some(saving) = &mut self.sinks.saving {
+            saving.take(source, &mut output)?;
+        }
+        match &mut self.sinks.print {
+            Some(Print::Bare) => print(source, output, printer),
+            Some(Print::Results(outputs)) => {
                 fill_both(source, &mut output)?;
-                let [stdout, stderr] =
-                    [&output.stdout, &output.stderr].map(|of| bytes(&of.text, of.hex.as_deref()));
-                tree.write(&text, &stdout, &stderr)?;
+                outputs.show(&output, printer)
             }
+            None => Ok(()),
         }
-        let ready = self.sinks.print.as_mut().map(|print| print.next(output)).unwrap_or_default();
-        ready.into_iter().try_for_each(|output| print(source, output, printer))
     }
 }
 
-/// Shows `visit` the outputs that came in behind the first `seen`, which counts them.
+/// Shows `visit` the outputs that came in behind the first `seen`, which counts them, each with its place; or those that can
+/// be shown `until` then.
 pub(super) fn news(
     source: &mut dyn Source,
     seen: &mut u64,
-    mut visit: impl FnMut(&mut dyn Source, OutputInfo) -> Result<(), Failure>,
+    until: Option<Instant>,
+    mut visit: impl FnMut(&mut dyn Source, u64, OutputInfo) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
+    let is_over = || until.is_some_and(|until| Instant::now() >= until);
     loop {
         let page = source.page(*seen)?;
         let found = page.outputs.len() as u64 + page.outputs_damaged;
-        for output in page.outputs.into_iter().filter(|output| !output.superseded) {
-            visit(source, output)?;
+        // Where damaged ones lie between the others is not known.
+        let may_stop = page.outputs_damaged == 0;
+        for (at, output) in (*seen..).zip(page.outputs) {
+            if may_stop && is_over() {
+                *seen = at;
+                return Ok(());
+            }
+            if !output.superseded {
+                visit(source, at, output)?;
+            }
         }
         *seen += found;
-        if found == 0 || !page.more {
+        if found == 0 || !page.more || is_over() {
             return Ok(());
         }
     }
 }
 
-fn text(space: &dyn Decomposer, unit: u128) -> Result<UnitText, Failure> {
-    UnitText::of(space, unit).map_err(|error| Failure::usage(error.to_string()))
-}
+impl Naming {
+    fn text(&self, unit: u128) -> Result<UnitText, Failure> {
+        UnitText::of(&*self.space, unit).map_err(|error| Failure::usage(error.to_string()))
+    }
 
-/// The command line of a unit, as a person reads it.
-fn command_line(work: &CommandWork, space: &dyn Decomposer, text: &UnitText) -> String {
-    let rules = Rules::of(work, &space.names());
-    let mut words =
-        work.program.iter().map(|word| String::from_utf8_lossy(&rules.word(word).fill(text)).into_owned());
-    match work.parallel {
-        // The line, without the shell.
-        true => words.next_back().unwrap_or_default(),
-        false => words.collect::<Vec<_>>().join(" "),
+    /// The command line of a unit, as a person reads it.
+    fn command_line(&self, text: &UnitText) -> String {
+        let rules = Rules::of(&self.work, &self.space.names());
+        let program = &self.work.program;
+        let mut words =
+            program.iter().map(|word| String::from_utf8_lossy(&rules.word(word).fill(text)).into_owned());
+        match self.work.parallel {
+            // The line, without the shell.
+            true => words.next_back().unwrap_or_default(),
+            false => words.collect::<Vec<_>>().join(" "),
+        }
     }
 }
 
@@ -262,48 +411,4 @@ fn now_us() -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::path::Path;
-
-    use super::super::pages::testing::Fake;
-    use super::*;
-    use crate::jobfile;
-    use crate::output::Format;
-    use crate::output::testing::printed;
-
-    fn follower(sinks: Sinks) -> Follower {
-        let text = "[space]\nkind = \"range\"\nfrom = 0\nto = 9\n[task]\nexecutor = \"command\"\nprogram = [\"true\"]\n";
-        Follower::new(JobId(7), &jobfile::parse(text, "demo.toml", Path::new("")).unwrap(), sinks).unwrap()
-    }
-
-    /// What is printed of the first outputs of a fake, and then of all.
-    fn printed_in_two_looks(keep_order: bool, first: u64, fake: Fake) -> [String; 2] {
-        let mut follower = follower(Sinks { print: Some(Print::new(keep_order)), ..Sinks::default() });
-        let (mut fake, all) = (Fake { hidden: fake.outputs - first, ..fake }, fake.outputs);
-        let before = printed(Format::Quiet, |printer| follower.look_at(&mut fake, printer));
-        assert_eq!(fake.outputs, all);
-        fake.hidden = 0;
-        let after = printed(Format::Quiet, |printer| follower.finish_at(&mut fake, printer));
-        [before, after]
-    }
-
-    #[test]
-    fn outputs_are_printed_once_as_they_come() {
-        let fake = || Fake { backwards: true, ..Fake::new(0, 1, 5) };
-        let printed = printed_in_two_looks(false, 3, fake());
-        assert_eq!(printed, ["out 4\nout 3\nout 2\n", "out 1\nout 0\n"]);
-        let fake = Fake { superseded: vec![3], ..fake() };
-        assert_eq!(printed_in_two_looks(false, 3, fake), ["out 4\nout 2\n", "out 1\nout 0\n"]);
-    }
-
-    #[test]
-    fn in_order_an_output_waits_for_those_before_it() {
-        let fake = || Fake::new(0, 0, 5);
-        assert_eq!(printed_in_two_looks(true, 2, fake()), ["out 0\nout 1\n", "out 2\nout 3\nout 4\n"]);
-        let backwards = Fake { backwards: true, ..fake() };
-        assert_eq!(printed_in_two_looks(true, 4, backwards), ["", "out 0\nout 1\nout 2\nout 3\nout 4\n"]);
-        // A unit without an output holds the others up no longer than to the end.
-        let lacking = Fake { superseded: vec![1], ..fake() };
-        assert_eq!(printed_in_two_looks(true, 4, lacking), ["out 0\n", "out 2\nout 3\nout 4\n"]);
-    }
-}
+mod tests;

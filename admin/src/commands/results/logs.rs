@@ -3,15 +3,15 @@
 use starfarm_protocol::admin::{OutputInfo, StreamInfo};
 use starfarm_protocol::unit_set::UnitSet;
 
+use super::check_units;
 use super::follow::news;
-use super::pages::{Pages, fill, touches};
+use super::lost::lost;
+use super::pages::{Pages, touches};
 use super::show::bytes;
-use super::source::{OfJob, Source};
-use super::{check_units, lost};
+use super::source::{OfJob, Source, fill};
 use crate::cli::{Logs, Wanted};
 use crate::commands::Context;
-use crate::commands::submit::LOOK;
-use crate::commands::wait::{self, Waiting};
+use crate::commands::wait::{self, LOOK, Waiting};
 use crate::failure::Failure;
 use crate::output::{Format, Printer, say};
 
@@ -59,7 +59,7 @@ impl Log {
         seen: &mut u64,
         printer: &mut Printer,
     ) -> Result<(), Failure> {
-        news(source, seen, |source, mut output| {
+        news(source, seen, None, |source, _, mut output| {
             if self.units.as_ref().is_some_and(|units| !touches(units, &output)) {
                 return Ok(());
             }

@@ -13,7 +13,7 @@ use crate::output::{Printer, say};
 pub(crate) fn print(
     client: &mut Client,
     job: &JobInfo,
-    folder: Option<Folder>,
+    folder: Option<&Folder>,
     printer: &mut Printer,
 ) -> Result<(), Failure> {
     let id = job.id;

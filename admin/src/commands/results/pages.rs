@@ -1,14 +1,12 @@
 //! Results page by page, and the contents of long outputs. How they are shown is next door.
 
-use starfarm_protocol::admin::{
-    FailedInfo, HitInfo, LostOutputs, OutputInfo, OutputLoss, ResultsPage, StreamInfo,
-};
-use starfarm_protocol::ids::{ContentHash, to_hex};
+use starfarm_protocol::admin::{FailedInfo, HitInfo, LostOutputs, OutputInfo, ResultsPage};
 use starfarm_protocol::unit_set::UnitSet;
 use starfarm_protocol::units::Units;
 
+use super::beneath::There;
 use super::files::Folder;
-use super::source::Source;
+use super::source::{Source, fill};
 use crate::cli::Wanted;
 use crate::failure::Failure;
 
@@ -35,7 +33,7 @@ pub(super) struct Pages<'a> {
     /// Only these, if not all.
     units: Option<UnitSet>,
     /// Where files go, if they are wanted.
-    folder: Option<Folder>,
+    folder: Option<&'a Folder>,
 }
 
 impl<'a> Pages<'a> {
@@ -50,7 +48,7 @@ impl<'a> Pages<'a> {
     }
 
     /// Files go there.
-    pub(super) fn into_folder(self, folder: Option<Folder>) -> Self {
+    pub(super) fn into_folder(self, folder: Option<&'a Folder>) -> Self {
         Self { folder, ..self }
     }
 
@@ -90,7 +88,7 @@ impl<'a> Pages<'a> {
         &mut self,
         mut visit: impl FnMut(OutputInfo) -> Result<(), Failure>,
     ) -> Result<Seen, Failure> {
-        let (wanted, folder, units) = (self.wanted, self.folder.take(), self.units.clone());
+        let (wanted, folder, units) = (self.wanted, self.folder, self.units.clone());
         let (mut cut, mut files, mut bad) = (0, 0, Vec::new());
         let mut held = Vec::new();
         let mut is_holding = !wanted.arrival;
@@ -101,8 +99,8 @@ impl<'a> Pages<'a> {
             cut += u64::from(is_cut);
             for of in &mut output.files {
                 files += u64::from(of.count);
-                if let Some(folder) = folder.as_ref().filter(|_| !output.superseded) {
-                    of.lost = folder.take(source, of)?;
+                if let Some(folder) = folder.filter(|_| !output.superseded) {
+                    of.lost = folder.take(source, of, There::Stays)?;
                 }
             }
             let files_lost = output.files.iter().find_map(|files| files.lost);
@@ -142,7 +140,7 @@ impl<'a> Pages<'a> {
 
     /// The outputs that should be there and are not, `bad` ones among them: what the scheduler found whole when it was first
     /// read may be damaged since.
-    fn lost(&mut self, bad: Vec<LostOutputs>) -> Result<Vec<LostOutputs>, Failure> {
+    pub(super) fn lost(&mut self, bad: Vec<LostOutputs>) -> Result<Vec<LostOutputs>, Failure> {
         let ResultsPage { failed, outputs, outputs_damaged, outputs_of_done, .. } = &self.first;
         if failed.is_empty() && outputs.is_empty() && outputs_damaged + outputs_of_done == 0 {
             return Ok(Vec::new());
@@ -206,42 +204,13 @@ fn longest(page: &ResultsPage) -> u64 {
     (page.hits.len().max(page.failed.len()) as u64).max(outputs)
 }
 
-/// Fetches a long output into its place; one that is lost says so, for the others are still worth having.
-pub(super) fn fill(source: &mut dyn Source, stream: &mut StreamInfo) -> Result<(), Failure> {
-    let Some(hash) = stream.hash else { return Ok(()) };
-    match content(source, hash, stream.kept)? {
-        Ok(content) => {
-            stream.text = String::from_utf8_lossy(&content).into_owned();
-            stream.hex = std::str::from_utf8(&content).is_err().then(|| to_hex(&content));
-        }
-        Err(what) => stream.lost = Some(what),
-    }
-    Ok(())
-}
-
-/// A content of `bytes`, or fewer; or what is wrong with it.
-pub(super) fn content(
-    source: &mut dyn Source,
-    hash: ContentHash,
-    bytes: u64,
-) -> Result<Result<Vec<u8>, OutputLoss>, Failure> {
-    let mut content = Vec::new();
-    while (content.len() as u64) < bytes {
-        match source.piece(hash, content.len() as u64)? {
-            Ok(piece) if piece.is_empty() => break,
-            Ok(piece) => content.extend(piece),
-            Err(what) => return Ok(Err(what)),
-        }
-    }
-    let is_whole = ContentHash::of(&content) == hash;
-    Ok(if is_whole { Ok(content) } else { Err(OutputLoss::Damaged) })
-}
-
 #[cfg(test)]
 pub(super) mod testing {
     //! A made-up job with as many results of each kind as a test wants.
 
     use super::*;
+    use starfarm_protocol::admin::{OutputLoss, StreamInfo};
+    use starfarm_protocol::ids::ContentHash;
     use starfarm_protocol::wire::FailReason;
 
     /// A job of `hits`, `failed` and `outputs` results, `cap` of each kind a page.
@@ -260,6 +229,8 @@ pub(super) mod testing {
         pub(in crate::commands::results) asked: u64,
         /// Units whose output is of a run that does not count any more.
         pub(in crate::commands::results) superseded: Vec<u64>,
+        /// The last output is another run of this unit, which has one already.
+        pub(in crate::commands::results) again: Option<u64>,
         /// Units come in the other way round.
         pub(in crate::commands::results) backwards: bool,
         pub(in crate::commands::results) damaged: u64,
@@ -276,7 +247,7 @@ pub(super) mod testing {
             Self { hits, failed, outputs, cap: 2, ..Self::default() }
         }
 
-        fn output(&self, unit: u64) -> OutputInfo {
+        pub(in crate::commands::results) fn output(&self, unit: u64) -> OutputInfo {
             let text = format!("out {unit}\n");
             let length = text.len() as u64;
             let empty = StreamInfo {
@@ -314,6 +285,22 @@ pub(super) mod testing {
         }
     }
 
+    impl Fake {
+        /// The output at a place, where units come in their order.
+        fn run(&self, place: u64) -> OutputInfo {
+            let has_both = self.hidden == 0;
+            match self.again {
+                Some(unit) if place + 1 == self.outputs => {
+                    let mut output = self.output(unit);
+                    output.stdout.text = format!("again {unit}\n");
+                    output
+                }
+                Some(unit) if place == unit => OutputInfo { superseded: has_both, ..self.output(unit) },
+                _ => self.output(place),
+            }
+        }
+    }
+
     impl Source for Fake {
         fn page(&mut self, skip: u64) -> Result<ResultsPage, Failure> {
             self.asked += 1;
@@ -336,7 +323,7 @@ pub(super) mod testing {
                 failed: window(self.failed).map(failed).collect(),
                 outputs: window(self.outputs - self.hidden)
                     .map(|place| if self.backwards { self.outputs - 1 - place } else { place })
-                    .map(|unit| self.output(unit))
+                    .map(|unit| self.run(unit))
                     .collect(),
                 outputs_damaged: if skip == 0 { self.damaged } else { 0 },
                 outputs_of_done: self.outputs.max(self.done),
@@ -361,6 +348,9 @@ pub(super) mod testing {
 
 #[cfg(test)]
 mod tests {
+    use starfarm_protocol::admin::{OutputLoss, StreamInfo};
+    use starfarm_protocol::ids::{ContentHash, to_hex};
+
     use super::testing::Fake;
     use super::*;
 

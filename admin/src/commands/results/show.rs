@@ -74,13 +74,15 @@ fn as_lines(mut pages: Pages<'_>, printer: &mut Printer) -> Result<Seen, Failure
 
 /// Values of hits and standard output of units, byte for byte: what a pipe wants.
 fn as_values(mut pages: Pages<'_>, printer: &mut Printer) -> Result<Seen, Failure> {
-    pages.hits(|page| {
-        page.iter().try_for_each(|hit| {
-            printer.bytes(&bytes(&hit.value, hit.value_hex.as_deref()))?;
-            printer.bytes(b"\n")
-        })
-    })?;
+    pages.hits(|page| values(&page, printer))?;
     pages.outputs(|output| printer.bytes(&bytes(&output.stdout.text, output.stdout.hex.as_deref())))
+}
+
+fn values(hits: &[HitInfo], printer: &mut Printer) -> Result<(), Failure> {
+    hits.iter().try_for_each(|hit| {
+        printer.bytes(&bytes(&hit.value, hit.value_hex.as_deref()))?;
+        printer.bytes(b"\n")
+    })
 }
 
 /// The bytes that a text stands for, which `hex` has where they are not UTF-8.
@@ -91,22 +93,72 @@ pub(super) fn bytes(text: &str, hex: Option<&str>) -> Vec<u8> {
 fn as_table(mut pages: Pages<'_>, printer: &mut Printer) -> Result<Seen, Failure> {
     pages.hits(|page| printer.text(&hits(&page)))?;
     pages.failed(|page| printer.text(&failed(&page)))?;
-    let mut silent = 0_u128;
-    let seen = pages.outputs(|output| {
-        if output.failed.is_none() && output.stdout.total == 0 && output.stderr.total == 0 {
-            silent = silent.saturating_add(output.units.0);
-            return Ok(());
-        }
-        printer.text(&one_output(&output))
-    })?;
-    if silent > 0 {
-        printer.text(&format!(
-            "{silent} {} done without a word\n",
-            if silent == 1 { "unit is" } else { "units are" }
-        ))?;
-    }
+    let mut outputs = Outputs::default();
+    let seen = pages.outputs(|output| outputs.show(&output, printer))?;
+    outputs.end(printer)?;
     printer.text(&lost(&seen.lost))?;
     Ok(seen)
+}
+
+/// What there is beside the `outputs` that were shown as they came: how many units wrote nothing, then hits, failed units,
+/// and what is lost.
+pub(super) fn beside(
+    mut pages: Pages<'_>,
+    outputs: &Outputs,
+    printer: &mut Printer,
+) -> Result<Seen, Failure> {
+    let format = printer.format;
+    outputs.end(printer)?;
+    pages.hits(|page| match format {
+        Format::Table => printer.text(&hits(&page)),
+        Format::Quiet => values(&page, printer),
+        Format::Json | Format::Jsonl => page.iter().try_for_each(|hit| printer.line_of("hit", hit)),
+    })?;
+    pages.failed(|page| match format {
+        Format::Table => printer.text(&failed(&page)),
+        Format::Quiet => Ok(()),
+        Format::Json | Format::Jsonl => page.iter().try_for_each(|of| printer.line_of("failed", of)),
+    })?;
+    let seen = Seen { lost: pages.lost(Vec::new())?, ..Seen::default() };
+    match format {
+        Format::Table => printer.text(&lost(&seen.lost))?,
+        Format::Quiet => {}
+        Format::Json | Format::Jsonl => {
+            seen.lost.iter().try_for_each(|lost| printer.line_of("output_lost", lost))?;
+        }
+    }
+    Ok(seen)
+}
+
+/// Outputs that are shown one by one.
+#[derive(Default)]
+pub(super) struct Outputs {
+    /// Units that passed and wrote nothing: a person is told their number.
+    silent: u128,
+}
+
+impl Outputs {
+    pub(super) fn show(&mut self, output: &OutputInfo, printer: &mut Printer) -> Result<(), Failure> {
+        match printer.format {
+            Format::Quiet => printer.bytes(&bytes(&output.stdout.text, output.stdout.hex.as_deref())),
+            Format::Json | Format::Jsonl => printer.line_of("output", output),
+            Format::Table
+                if output.failed.is_none() && output.stdout.total == 0 && output.stderr.total == 0 =>
+            {
+                self.silent = self.silent.saturating_add(output.units.0);
+                Ok(())
+            }
+            Format::Table => printer.text(&one_output(output)),
+        }
+    }
+
+    fn end(&self, printer: &mut Printer) -> Result<(), Failure> {
+        match self.silent {
+            0 => Ok(()),
+            1 => printer.text("1 unit is done without a word\n"),
+            silent => printer.text(&format!("{silent} units are done without a word\n")),
+        }
+    }
 }
 
 /// Outputs that cannot be had.

@@ -1,7 +1,7 @@
-//! Where results come from: a farm, a page and a piece at a time.
+//! Where results come from: a farm, a page and a piece at a time; and whole contents, from their pieces.
 
-use starfarm_protocol::admin::{LostOutputs, OutputLoss, Request, Response, ResultsPage};
-use starfarm_protocol::ids::{ContentHash, JobId};
+use starfarm_protocol::admin::{LostOutputs, OutputLoss, Request, Response, ResultsPage, StreamInfo};
+use starfarm_protocol::ids::{ContentHash, JobId, to_hex};
 
 use crate::client::{Client, ask};
 use crate::failure::Failure;
@@ -46,4 +46,35 @@ impl Source for OfJob<'_> {
             _ => Err(self.client.surprise()),
         }
     }
+}
+
+/// Fetches a long output into its place; one that is lost says so, for the others are still worth having.
+pub(super) fn fill(source: &mut dyn Source, stream: &mut StreamInfo) -> Result<(), Failure> {
+    let Some(hash) = stream.hash else { return Ok(()) };
+    match content(source, hash, stream.kept)? {
+        Ok(content) => {
+            stream.text = String::from_utf8_lossy(&content).into_owned();
+            stream.hex = std::str::from_utf8(&content).is_err().then(|| to_hex(&content));
+        }
+        Err(what) => stream.lost = Some(what),
+    }
+    Ok(())
+}
+
+/// A content of `bytes`, or fewer; or what is wrong with it.
+pub(super) fn content(
+    source: &mut dyn Source,
+    hash: ContentHash,
+    bytes: u64,
+) -> Result<Result<Vec<u8>, OutputLoss>, Failure> {
+    let mut content = Vec::new();
+    while (content.len() as u64) < bytes {
+        match source.piece(hash, content.len() as u64)? {
+            Ok(piece) if piece.is_empty() => break,
+            Ok(piece) => content.extend(piece),
+            Err(what) => return Ok(Err(what)),
+        }
+    }
+    let is_whole = ContentHash::of(&content) == hash;
+    Ok(if is_whole { Ok(content) } else { Err(OutputLoss::Damaged) })
 }

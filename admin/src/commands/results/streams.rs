@@ -2,25 +2,23 @@
 
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use starfarm_decomposers::template::{Rules, Template, UnitText};
 use starfarm_decomposers::{Chunks, Decomposer};
-use starfarm_protocol::admin::{OutputInfo, StreamInfo};
+use starfarm_protocol::admin::OutputInfo;
 use starfarm_protocol::ids::ContentHash;
 use starfarm_protocol::job::Per;
 use starfarm_protocol::spec::{JobSpec, Space, Work};
 
-use super::beneath::Beneath;
-use super::pages::content;
+use super::beneath::There;
+use super::files::Folder;
 use super::show::bytes;
-use super::source::Source;
+use super::source::{Source, content, fill};
 use crate::cli::Streams;
 use crate::failure::{Exit, Failure};
-use crate::human;
 
 /// The chunks of a job's list, as the farm has them.
 struct Fetched(HashMap<ContentHash, Arc<[u8]>>);
@@ -33,7 +31,6 @@ impl Chunks for Fetched {
 
 /// Where the streams of units go.
 pub(super) struct StreamFiles {
-    beneath: Beneath,
     space: Box<dyn Decomposer>,
     per: Per,
     stdout: Option<Template>,
@@ -41,16 +38,11 @@ pub(super) struct StreamFiles {
 }
 
 impl StreamFiles {
-    /// Files in `dir` for the streams that are named; `spec` is what the job is made from.
+    /// Files for the streams that are named; `spec` is what the job is made from.
     ///
     /// # Errors
-    /// The job runs no program; the farm lost what it is made from; the folder cannot be opened.
-    pub(super) fn open(
-        source: &mut dyn Source,
-        spec: ContentHash,
-        dir: &Path,
-        names: &Streams,
-    ) -> Result<Self, Failure> {
+    /// The job runs no program; the farm lost what it is made from.
+    pub(super) fn open(source: &mut dyn Source, spec: ContentHash, names: &Streams) -> Result<Self, Failure> {
         let JobSpec { space, work } =
             JobSpec::from_bytes(&fetched(source, spec)?).map_err(|why| Failure::new(Exit::Conflict, why))?;
         let Work::Command(work) = work else {
@@ -59,16 +51,31 @@ impl StreamFiles {
         let space = opened(source, &space)?;
         let rules = Rules::of(&work, &space.names());
         let template = |name: &Option<String>| name.as_deref().map(|name| rules.text(name));
-        let beneath = Beneath::open(dir).map_err(|e| not_written(dir, &e))?;
         let (stdout, stderr) = (template(&names.stdout), template(&names.stderr));
         if stdout.is_some() && stdout == stderr {
             return Err(Failure::usage("--stdout and --stderr name the same files: change one of them"));
         }
-        Ok(Self { beneath, space, per: work.per, stdout, stderr })
+        Ok(Self { space, per: work.per, stdout, stderr })
+    }
+
+    /// Standard output under this name, of a job of a few units.
+    #[cfg(test)]
+    pub(super) fn testing(stdout: &str) -> Self {
+        let space = Space::Range { from: 0, to: 9, step: 1 };
+        let space = starfarm_decomposers::open(&space, Arc::new(Fetched(HashMap::new()))).unwrap();
+        let stdout = Some(Rules::of(&Default::default(), &space.names()).text(stdout));
+        Self { space, per: Per::Unit, stdout, stderr: None }
+    }
+
+    /// Fetches the streams of a run that have files, so far as they are long.
+    pub(super) fn fill(&self, source: &mut dyn Source, output: &mut OutputInfo) -> Result<(), Failure> {
+        let streams = [(&self.stdout, &mut output.stdout), (&self.stderr, &mut output.stderr)];
+        let named = streams.into_iter().filter(|(name, _)| name.is_some());
+        named.map(|(_, stream)| stream).try_for_each(|stream| fill(source, stream))
     }
 
     /// Writes the streams of a run; how many files. What is lost on the scheduler's disk is left out: the caller tells of it.
-    pub(super) fn write(&self, output: &OutputInfo) -> Result<u64, Failure> {
+    pub(super) fn write(&self, folder: &Folder, output: &OutputInfo, there: There) -> Result<u64, Failure> {
         let lo = output.unit.0;
         let text = match self.per {
             Per::Unit => UnitText::of(&*self.space, lo).map_err(|e| Failure::usage(e.to_string()))?,
@@ -81,7 +88,8 @@ impl StreamFiles {
         let mut files = 0;
         for (name, stream) in streams {
             let Some(name) = name.as_ref().filter(|_| stream.lost.is_none()) else { continue };
-            self.write_one(&self.path(name, &text), stream)?;
+            let content = bytes(&stream.text, stream.hex.as_deref());
+            folder.write(&self.path(name, &text), None, &mut &content[..], there)?;
             files += 1;
         }
         Ok(files)
@@ -96,26 +104,6 @@ impl StreamFiles {
             _ => path,
         }
     }
-
-    fn write_one(&self, path: &Path, stream: &StreamInfo) -> Result<(), Failure> {
-        let written = self.beneath.write(path, &bytes(&stream.text, stream.hex.as_deref()));
-        written.map_err(|e| not_written(path, &e))
-    }
-}
-
-fn not_written(path: &Path, e: &io::Error) -> Failure {
-    let shown = human::printable(&path.display().to_string());
-    let words = match e.kind() {
-        io::ErrorKind::InvalidInput => {
-            format!("{shown} names no file inside of the folder: name the files by {{index}} instead")
-        }
-        io::ErrorKind::AlreadyExists => {
-            format!("{shown} is there and is another file: remove it, or name another folder by --dir")
-        }
-        io::ErrorKind::NotADirectory => format!("{shown} leads through a link or a file: remove that"),
-        _ => format!("cannot write {shown}: {e}"),
-    };
-    Failure::new(Exit::Conflict, words)
 }
 
 /// The space of a job, with its list at hand.
