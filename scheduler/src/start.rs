@@ -323,6 +323,7 @@ fn wire(
         addresses,
         door: Mutex::default(),
         places: Places::new(),
+        contents: Mutex::default(),
         bulk: Mutex::default(),
     });
     let state = Arc::clone(&house.state);

@@ -113,7 +113,7 @@ impl House {
     /// # Errors
     /// The disk's.
     pub(crate) fn keep(&self, bytes: &[u8]) -> io::Result<ContentHash> {
-        let kept = self.blobs.lock().expect("a panic under the lock ends the process").put(bytes)?;
+        let kept = self.blobs.lock().expect("a panic under the lock ends the process").put_for_job(bytes)?;
         // A node may have put the same.
         self.unnamed.lock().expect("a panic under the lock ends the process").forget(&kept);
         Ok(kept)

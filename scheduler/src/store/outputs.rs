@@ -46,6 +46,8 @@ pub(crate) struct OutputStore {
     /// Jobs whose file was there when the store was opened, and not empty.
     found: HashSet<JobId>,
     jobs: HashMap<JobId, JobFile>,
+    /// Jobs of which whoever keeps count of what outputs name knows all: this start wrote it, or it was read.
+    read: HashSet<JobId>,
     /// Why those of a job cannot be read; only where nobody keeps them.
     unreadable: HashMap<JobId, String>,
     note: Note,
@@ -108,6 +110,7 @@ impl OutputStore {
             written_upto,
             found: HashSet::new(),
             jobs: HashMap::new(),
+            read: HashSet::new(),
             unreadable: HashMap::new(),
             note: Note::default(),
             open: 0,
@@ -192,6 +195,23 @@ impl OutputStore {
         self.job(job, false)?.map_or_else(|| Ok(Snapshot::default()), JobFile::snapshot)
     }
 
+    /// Jobs with outputs that this start did not write itself and nobody has [read](OutputStore::read): those of earlier
+    /// starts, and what a person has put in the place of a file since.
+    pub(crate) fn unread(&mut self) -> io::Result<Vec<JobId>> {
+        let known: Vec<_> = self.jobs.keys().copied().collect();
+        known.into_iter().try_for_each(|job| self.forget_replaced(job))?;
+        let mut jobs = self.jobs()?;
+        jobs.retain(|job| !self.read.contains(job));
+        Ok(jobs)
+    }
+
+    /// As [`OutputStore::snapshot`], for whoever keeps count of what outputs name from now on.
+    pub(crate) fn read(&mut self, job: JobId) -> io::Result<Snapshot> {
+        let snapshot = self.snapshot(job)?;
+        self.read.insert(job);
+        Ok(snapshot)
+    }
+
     /// What needs a sync so that all that was appended is durable: for the one thread that does so without holding up
     /// who appends. Due before a checkpoint is saved, since what lies before it is not replayed again.
     ///
@@ -252,6 +272,7 @@ impl OutputStore {
     }
 
     fn close(&mut self, job: JobId) {
+        self.read.remove(&job);
         let was_open = self.jobs.remove(&job).is_some_and(|file| file.file.is_some());
         self.open -= usize::from(was_open);
     }
@@ -317,6 +338,9 @@ impl OutputStore {
                 return Ok(None);
             }
             self.made |= !there && self.access == Access::Kept;
+            if !there && self.replayed_after == u64::MAX {
+                self.read.insert(job);
+            }
             let (replayed_after, written_upto) = (self.replayed_after, self.written_upto);
             let known = Known { replayed_after, written_upto, again: self.note.of(job) };
             let owner = Owner::new(self.farm, job);

@@ -206,9 +206,13 @@ impl JournalThread {
     /// What results name belongs to something from now on.
     fn name(&self, batches: &[Vec<(u64, Record)>]) {
         let mut unnamed = self.house.unnamed.lock().expect("a panic under the lock ends the process");
+        let mut blobs = self.house.blobs.lock().expect("a panic under the lock ends the process");
         for (_, record) in batches.iter().flatten() {
-            if let Record::Ran { units, .. } = record {
-                units.iter().for_each(|(_, unit)| unnamed.name(unit));
+            let Record::Ran { job, node, units, .. } = record else { continue };
+            for (hash, _) in units.iter().flat_map(|(_, unit)| unit.outputs.uploaded()) {
+                unnamed.forget(&hash);
+                blobs.name(*job, &hash);
+                blobs.names.follow(hash, *node);
             }
         }
     }
@@ -220,8 +224,9 @@ impl JournalThread {
         let old: HashSet<_> = unnamed.take_old(now).into_iter().collect();
         drop(unnamed);
         self.house.transfers.lock().expect("a panic under the lock ends the process").drop_old(now);
+        let mut blobs = self.house.blobs.lock().expect("a panic under the lock ends the process");
+        blobs.names.drop_old(now);
         if !old.is_empty() {
-            let mut blobs = self.house.blobs.lock().expect("a panic under the lock ends the process");
             let removed = blobs.retain(|hash, idle| idle < UNNAMED_KEPT || !old.contains(hash));
             drop(blobs);
             self.done(removed);

@@ -60,12 +60,16 @@ async fn job(desk: &Desk, id: JobId) -> Result<JobInfo, Response> {
     }
 }
 
-pub(crate) async fn command(desk: &Desk, id: JobId, command: JobCommand) -> Response {
+pub(crate) async fn command(desk: &Arc<Desk>, id: JobId, command: JobCommand) -> Response {
     if command == JobCommand::Retry
         && let Err(why) = lost::can_run(desk, id).await
     {
         return why;
     }
+    let made_from = match command {
+        JobCommand::Delete => room::made_from(desk, id).await,
+        _ => Ok(Vec::new()),
+    };
     let act = desk.ask(move |farm, now_us, deeds| match farm.command_job(id, command, now_us, deeds) {
         Ok(()) => Response::Done,
         Err(e) => command_error(e, &Subject::Job(id)),
@@ -74,10 +78,14 @@ pub(crate) async fn command(desk: &Desk, id: JobId, command: JobCommand) -> Resp
     if response == Response::Done && command == JobCommand::Retry {
         desk.house.merges.reopened(id);
     }
-    if response == Response::Done
-        && command == JobCommand::Delete
-        && let Err(e) = room::give_back(desk, id).await
-    {
+    if response != Response::Done || command != JobCommand::Delete {
+        return response;
+    }
+    let given_back = match made_from {
+        Ok(made_from) => room::give_back(desk, id, made_from).await,
+        Err(e) => Err(e),
+    };
+    if let Err(e) = given_back {
         return error(ErrorCode::Conflict, format!("the files of job {} cannot be deleted: {e}", id.0));
     }
     response
