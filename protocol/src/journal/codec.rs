@@ -84,7 +84,6 @@ fields! { Item:
     FailedUnit { reason, code, node }
     GrownChunk { hash, units, cost }
     Untrue { unit, node, why, against }
-    Terms { after, after_any, labels, max_nodes }
     JobTotals {
         decomposed_units, duplicate_units, decomposed, dispatched, resent, copies, conflicts, submitted_us, started_us,
         ended_us
@@ -207,6 +206,20 @@ macro_rules! numbers {
 numbers!(u8 u16 u32 u64 u128 usize; words: JobState FailReason NodeMark Stop; floats: f32 f64);
 
 items! { Item:
+    // What they may store is there where they have such a limit.
+    Terms: |terms, out| {
+            terms.after.put(out);
+            terms.after_any.put(out);
+            terms.labels.put(out);
+            terms.max_nodes.put(out);
+            terms.storage_limit.iter().for_each(|bytes| bytes.put(out));
+        },
+        |body| {
+            let (after, after_any, labels) = (Item::read(body)?, Item::read(body)?, Item::read(body)?);
+            let max_nodes = Item::read(body)?;
+            let storage_limit = if body.0.is_empty() { None } else { Some(u64::read(body)?) };
+            Ok(Self { after, after_any, labels, max_nodes, storage_limit })
+        };
     Share: |share, out| share.millionths().put(out),
         |body| Self::of_millionths(u32::read(body)?).ok_or(Malformed);
     // As the mark that a node gets for it.

@@ -207,6 +207,7 @@ impl Farm {
                 }
                 reason => reason.as_ref().map_or_else(String::new, ToString::to_string),
             },
+            stored_bytes: job.stored,
             outputs_cut: 0,
             failures: Vec::new(),
             conflicts: Vec::new(),
@@ -375,6 +376,8 @@ impl Farm {
             results_counted: sample.results_counted,
             results_duplicate: sample.results_duplicate,
             datagrams_dropped: 0,
+            stored_bytes: 0,
+            storage_limit: None,
             datagrams_refused: 0,
             messages_malformed: sample.messages_malformed.unwrap_or(0),
             network: NetworkInfo {

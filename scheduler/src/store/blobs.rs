@@ -107,7 +107,6 @@ impl Blobs {
     }
 
     /// Bytes of all contents.
-    #[cfg(test)]
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }

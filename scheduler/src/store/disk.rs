@@ -1,10 +1,12 @@
 //! The disk under the state directory: what kind it is, how much room it has, and the ballast that is thrown off
 //! when it has none.
 
+use std::fmt;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{Mode, OFlags};
@@ -187,17 +189,54 @@ pub(crate) fn free_bytes(path: &Path) -> io::Result<u64> {
     Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
-/// The mark below which nothing new is taken in, so that what runs can be finished.
+/// Too little room.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Lack {
+    pub(crate) why: String,
+    /// What a person can do.
+    pub(crate) cure: &'static str,
+}
+
+impl fmt::Display for Lack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: no program is started until there is room; {}", self.why, self.cure)
+    }
+}
+
+/// The mark below which nothing new is taken in, so that what runs can be finished; and how much may be stored by all
+/// jobs together, whatever room there is.
 #[derive(Clone, Debug)]
 pub(crate) struct LowWater {
     dir: PathBuf,
     mib: u64,
+    /// Bytes that may be stored; none: any number.
+    limit: Option<u64>,
+    /// Bytes that are.
+    stored: Arc<AtomicU64>,
 }
 
 impl LowWater {
     /// The mark for the disk of `dir`; 0 MiB: none.
     pub(crate) fn new(dir: &Path, mib: u64) -> Self {
-        Self { dir: dir.to_owned(), mib }
+        Self { dir: dir.to_owned(), mib, limit: None, stored: Arc::default() }
+    }
+
+    /// With a limit to what all jobs store.
+    pub(crate) fn with_limit(self, limit: Option<u64>) -> Self {
+        Self { limit, ..self }
+    }
+
+    pub(crate) fn limit(&self) -> Option<u64> {
+        self.limit
+    }
+
+    /// All jobs together store so many bytes.
+    pub(crate) fn note_stored(&self, bytes: u64) {
+        self.stored.store(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn stored(&self) -> u64 {
+        self.stored.load(Ordering::Relaxed)
     }
 
     pub(crate) fn bytes(&self) -> u64 {
@@ -206,11 +245,25 @@ impl LowWater {
 
     /// Why no new job is taken; `None`: it is.
     pub(crate) fn refusal(&self) -> Option<String> {
-        self.lack().map(|why| format!("{why}: make room, then submit again"))
+        self.lack().map(|Lack { why, cure }| format!("{why}: {cure}, then submit again"))
     }
 
-    /// How little room there is, where it is too little.
-    pub(crate) fn lack(&self) -> Option<String> {
+    /// How little room there is, where it is too little, and what to do.
+    pub(crate) fn lack(&self) -> Option<Lack> {
+        let of_disk = self.lacks_disk().map(|why| Lack { why, cure: "make room" });
+        of_disk.or_else(|| self.is_at_limit())
+    }
+
+    fn is_at_limit(&self) -> Option<Lack> {
+        let (stored, limit) = (self.stored(), self.limit?);
+        (stored >= limit).then(|| Lack {
+            why: format!("what jobs store takes {stored} bytes, and --storage-limit is {limit}"),
+            cure: "delete jobs that you do not need (`starfarm job delete ID`), or start the scheduler with a higher limit",
+        })
+    }
+
+    /// How little the disk has, where that is too little.
+    pub(crate) fn lacks_disk(&self) -> Option<String> {
         let (dir, mark) = (self.dir.display(), self.mib);
         match free_bytes(&self.dir) {
             Ok(free) if free >= self.bytes() => None,
@@ -312,6 +365,22 @@ mod tests {
             "{words}"
         );
         assert!(LowWater::new(Path::new("/no/such/place"), 0).refusal().unwrap().contains("cannot be said"));
+    }
+
+    #[test]
+    fn at_the_limit_it_is_said_what_to_do() {
+        let farm = LowWater::new(&std::env::temp_dir(), 0).with_limit(Some(100));
+        // As the thread that counts says it to all others.
+        farm.clone().note_stored(99);
+        assert_eq!(farm.lack(), None);
+        farm.clone().note_stored(100);
+        assert_eq!((farm.stored(), farm.lacks_disk()), (100, None));
+        let words = farm.refusal().unwrap();
+        assert!(
+            words.starts_with("what jobs store takes 100 bytes, and --storage-limit is 100: delete jobs"),
+            "{words}"
+        );
+        assert!(farm.lack().unwrap().to_string().contains("no program is started"));
     }
 
     #[test]

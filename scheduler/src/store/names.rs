@@ -75,7 +75,6 @@ impl Names {
     }
 
     /// Bytes of the contents that a job names.
-    #[cfg(test)]
     pub(crate) fn bytes(&self, job: JobId) -> u64 {
         self.bytes.get(&job).copied().unwrap_or(0)
     }

@@ -73,6 +73,7 @@ fn the_example_of_the_contract() {
                     after_any: [],
                     labels: {},
                     max_nodes: None,
+                    storage_limit: None,
                 },
                 blobs: [],
                 inputs: [],
@@ -229,7 +230,8 @@ fn a_command_with_everything() {
                 files_limit: 268435456,
             },
         )
-    "#]].assert_debug_eq(&job.spec.work);
+    "#]]
+    .assert_debug_eq(&job.spec.work);
 }
 
 #[test]

@@ -63,7 +63,7 @@ impl NodeShelf<'_> {
     fn has_room(&self) -> io::Result<()> {
         let Some(lack) = self.desk.house.low_water.lack() else { return Ok(()) };
         transfers(self.desk).drop_broken_off();
-        Err(no_room(lack))
+        Err(no_room(lack.to_string()))
     }
 
     /// Where the content is here already, it stays until the result that names it has come.

@@ -135,6 +135,8 @@ pub(super) async fn sweep_later(desk: Arc<Desk>) {
         return say(&format!("outputs cannot be read, so contents of deleted jobs stay: {e}"));
     }
     let gone = locked(&desk.house.blobs).names.complete();
+    let jobs = desk.house.outputs.lock().expect("a panic under the lock ends the process").jobs();
+    desk.house.tell_stored(jobs.unwrap_or_default());
     if let Err(e) = remove(&desk, gone).await {
         say(&format!("contents of deleted jobs stay: {e}"));
     }
