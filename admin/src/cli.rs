@@ -9,7 +9,7 @@ use clap::{Args, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand
 use clap_complete::Shell;
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::job::{MaxFailures, Per, Sizing};
-use starfarm_protocol::resources::memory;
+use starfarm_protocol::resources::{memory, size};
 use starfarm_protocol::spec::{OUTPUT_LIMIT_MAX, OutputLimit};
 
 use crate::output::Format;
@@ -347,6 +347,9 @@ pub(crate) struct JobOptions {
     /// Let at most so many nodes have tasks of it at once [default: any number]
     #[arg(long, value_name = "COUNT", value_parser = max_nodes)]
     pub(crate) max_nodes: Option<u32>,
+    /// Pause the job when its outputs take so many bytes, such as 10G [default: any number]
+    #[arg(long, value_name = "BYTES", value_parser = size)]
+    pub(crate) storage_limit: Option<u64>,
 }
 
 #[derive(Args, Clone, Debug)]

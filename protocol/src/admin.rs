@@ -280,6 +280,9 @@ pub struct JobInfo {
     /// Runs of units that wrote more than the job's `output_limit`: head and tail are kept.
     #[serde(default)]
     pub outputs_cut: u64,
+    /// Bytes that its outputs take on the scheduler's disk.
+    #[serde(default)]
+    pub stored_bytes: u64,
     /// The first units that failed for good; only where the job was asked for by its number.
     pub failures: Vec<FailedInfo>,
     /// The first units of which two nodes said different things; likewise.

@@ -20,6 +20,8 @@ pub enum HoldReason {
     FirstFailed(Units),
     /// More than half of its units failed: so many of those that were decided.
     MostFailed { failed: Units, decided: Units },
+    /// Its outputs take so many bytes, and from where a person last let it go on it may store `limit`.
+    Storage { stored: u64, limit: u64 },
     /// The program that names its units did what it must not, or does not come to a batch; in words that go on a sentence
     /// about it.
     Decomposer(String),
@@ -42,6 +44,9 @@ impl fmt::Display for HoldReason {
             }
             Self::FirstFailed(units) => write!(f, "all of the first {} units failed", units.0),
             Self::MostFailed { failed, decided } => write!(f, "{} of {} units failed", failed.0, decided.0),
+            Self::Storage { stored, limit } => {
+                write!(f, "its outputs take {stored} bytes, and storage_limit is {limit}")
+            }
             Self::Decomposer(why) => write!(f, "{DECOMPOSER}{why}"),
             Self::Words(words) => f.write_str(words),
             Self::NoDisk => f.write_str("waits for room on the scheduler's disk"),
@@ -64,6 +69,7 @@ impl From<String> for HoldReason {
                 Self::MaxFailures { failed, max },
                 Self::FirstFailed(failed),
                 Self::MostFailed { failed, decided: second },
+                Self::Storage { stored: u64::try_from(failed.0).unwrap_or(u64::MAX), limit: max },
             ]
             .into_iter()
             .find(|reason| reason.to_string() == words)
@@ -203,6 +209,7 @@ mod tests {
             HoldReason::MaxFailures { failed: Units(12), max: 10 },
             HoldReason::FirstFailed(Units(20)),
             HoldReason::MostFailed { failed: Units(u128::MAX), decided: Units(u128::MAX) },
+            HoldReason::Storage { stored: u64::MAX, limit: 10 },
             HoldReason::Decomposer("`cases` is wrong: line 12".into()),
         ];
         for reason in reasons {

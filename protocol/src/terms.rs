@@ -1,5 +1,5 @@
-//! What holds of a job beside its units and its work: which jobs it starts after, its labels, and how many nodes may
-//! work for it at once.
+//! What holds of a job beside its units and its work: which jobs it starts after, its labels, how many nodes may
+//! work for it at once, and how much it may store.
 
 use std::collections::BTreeMap;
 
@@ -26,6 +26,9 @@ pub struct Terms {
     pub labels: BTreeMap<String, String>,
     /// At most so many nodes have tasks of it at once, 1 or more; none: any number.
     pub max_nodes: Option<u32>,
+    /// It is paused when its outputs take so many bytes, 1 or more; none: any number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub storage_limit: Option<u64>,
 }
 
 impl Terms {
@@ -57,6 +60,9 @@ impl Terms {
         }
         if self.max_nodes == Some(0) {
             return Err("max_nodes is 1 or more: change it, or leave it out".to_owned());
+        }
+        if self.storage_limit == Some(0) {
+            return Err("storage_limit is 1 byte or more: change it, or leave it out".to_owned());
         }
         if self.labels.len() > LABELS_MAX {
             return Err(format!("a job has {LABELS_MAX} labels at most, not {}", self.labels.len()));
@@ -102,7 +108,9 @@ mod tests {
     fn terms_that_cannot_be_are_refused_in_words() {
         let many = Terms { after_any: vec![JobId(1); AFTER_MAX + 1], ..Terms::default() };
         let none = Terms { max_nodes: Some(0), ..Terms::default() };
+        let nothing = Terms { storage_limit: Some(0), ..Terms::default() };
         for (terms, words) in [
+            (nothing, "storage_limit is 1 byte or more"),
             (many, "`after_any` names 101 jobs"),
             (none, "max_nodes is 1 or more"),
             (labelled("", "x"), "a label's key is 1 to 63"),

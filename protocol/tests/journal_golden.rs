@@ -61,6 +61,7 @@ fn terms() -> Terms {
         after_any: vec![JobId(8)],
         labels: [("project".to_owned(), "x".to_owned())].into(),
         max_nodes: Some(4),
+        storage_limit: None,
     }
 }
 

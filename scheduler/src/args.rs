@@ -3,14 +3,19 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Command, FromArgMatches};
-use starfarm_scheduler_core::HitsKept;
+use starfarm_protocol::resources::size;
 use starfarm_scheduler_core::limits::HITS_KEPT;
+use starfarm_scheduler_core::{HitsKept, Retention};
 
 use crate::restart::Decisions;
 use crate::settings::Flags;
 use crate::store::{disk, journal};
+
+/// The longest time that somebody may mean: 1 000 years.
+const SECONDS_MAX: u64 = 1_000 * 365 * 86_400;
 
 /// Run the scheduling node until it is told to stop.
 #[derive(Args, Clone, Debug)]
@@ -33,6 +38,15 @@ pub struct Options {
     /// Take no new job and start no program with less free room than this, in MiB; 0: no such mark
     #[arg(long, value_name = "MIB", default_value_t = disk::LOW_WATER_MIB)]
     pub low_water_mib: u64,
+    /// Take no new job and start no program while what all jobs store has as many bytes as this, such as 500G
+    #[arg(long, value_name = "BYTES", value_parser = size)]
+    pub storage_limit: Option<u64>,
+    /// Delete a job so long after its end, such as 30d, 12h or 90s [default: never]
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub keep_jobs_for: Option<Duration>,
+    /// Delete the jobs that ended first while what all jobs store has more bytes than this, such as 400G [default: never]
+    #[arg(long, value_name = "BYTES", value_parser = size)]
+    pub keep_jobs_below: Option<u64>,
     /// Longest time between two checkpoints while anything changes
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub checkpoint_seconds: u64,
@@ -81,7 +95,22 @@ pub struct Options {
     pub keeper_process: bool,
 }
 
+/// `30d`, `12h`, `15m`, `90s`.
+fn time(text: &str) -> Result<Duration, String> {
+    const UNITS: [(char, u64); 4] = [('d', 86_400), ('h', 3_600), ('m', 60), ('s', 1)];
+    let of =
+        |&(unit, seconds): &(char, u64)| text.strip_suffix(unit)?.parse::<u64>().ok()?.checked_mul(seconds);
+    let seconds = UNITS.iter().find_map(of).filter(|seconds| (1..=SECONDS_MAX).contains(seconds));
+    seconds.map(Duration::from_secs).ok_or_else(|| "write a time as 30d, 12h, 15m or 90s".to_owned())
+}
+
 impl Options {
+    /// How long ended jobs are kept.
+    pub(crate) fn retention(&self) -> Retention {
+        let for_us = self.keep_jobs_for.map(|time| time.as_micros() as u64);
+        Retention { for_us, below: self.keep_jobs_below }
+    }
+
     /// Hits of a job that are in memory. Without a journal there is no other place.
     pub(crate) fn hits_kept(&self) -> HitsKept {
         let running = self.hits_kept;
@@ -97,5 +126,19 @@ impl Options {
         let matches = command.try_get_matches_from(["scheduler", "--state", "."]);
         let options = matches.and_then(|matches| Self::from_arg_matches(&matches));
         Self { state, listen, ..options.expect("nothing but the state directory has to be given") }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_has_a_unit_and_is_no_nothing() {
+        let seconds = |text| time(text).map(|time| time.as_secs());
+        assert_eq!(["30d", "12h", "15m", "1s"].map(seconds), [2_592_000, 43_200, 900, 1].map(Ok));
+        for wrong in ["", "30", "d", "0s", "-1d", "1.5h", "1w", "99999999999999999999d", "9999999d"] {
+            assert!(seconds(wrong).is_err_and(|why| why.contains("30d, 12h")), "{wrong}");
+        }
     }
 }

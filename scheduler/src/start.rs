@@ -177,7 +177,9 @@ pub fn start(options: Options) -> Result<Handle, SchedulerError> {
         .notes
         .extend(lacking.map_err(|e| SchedulerError::State(format!("the outputs cannot be read: {e}")))?);
     let merges = merges_of(&state, &mut restarted.farm, &blobs).map_err(cannot_use)?;
-    let low_water = LowWater::new(state.path(), options.low_water_mib);
+    let low_water = LowWater::new(state.path(), options.low_water_mib).with_limit(options.storage_limit);
+    let contents = blobs.lock().expect("nobody else has it yet").bytes();
+    low_water.note_stored(contents + restarted.outputs.bytes());
     shared.no_room.store(!options.no_journal && low_water.lack().is_some(), Ordering::Relaxed);
     let house = Arc::new(House {
         hits: Lister::new(state.path().to_owned(), state.farm.id),
@@ -323,6 +325,7 @@ fn wire(
         addresses,
         door: Mutex::default(),
         places: Places::new(),
+        contents: Mutex::default(),
         bulk: Mutex::default(),
     });
     let state = Arc::clone(&house.state);

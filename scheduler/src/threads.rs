@@ -13,7 +13,7 @@ pub(crate) mod sender;
 pub(crate) mod status;
 pub(crate) mod tasks;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -23,7 +23,7 @@ use std::time::Instant;
 use crossbeam_channel::Sender;
 use starfarm_events::Event;
 use starfarm_protocol::admin::{KeyKind, NodeInfo, Response};
-use starfarm_protocol::ids::ContentHash;
+use starfarm_protocol::ids::{ContentHash, JobId};
 use starfarm_protocol::seal::{KeyStore, Peer};
 use starfarm_scheduler_core::{Deeds, Farm, NodeId, Traced};
 use tokio::sync::oneshot;
@@ -108,12 +108,24 @@ pub(crate) struct House {
 }
 
 impl House {
+    /// Says how much these jobs store: the dispatcher hears it in its next turn.
+    pub(crate) fn tell_stored(&self, jobs: impl IntoIterator<Item = JobId>) {
+        let outputs = self.outputs.lock().expect("a panic under the lock ends the process");
+        let files: Vec<_> = jobs.into_iter().map(|job| (job, outputs.bytes_of(job))).collect();
+        drop(outputs);
+        let blobs = self.blobs.lock().expect("a panic under the lock ends the process");
+        let all: Vec<_> =
+            files.into_iter().map(|(job, bytes)| (job, bytes + blobs.names.bytes(job))).collect();
+        drop(blobs);
+        self.shared.stored.lock().expect("a panic under the lock ends the process").extend(all);
+    }
+
     /// Puts a content on the disk that a job names.
     ///
     /// # Errors
     /// The disk's.
     pub(crate) fn keep(&self, bytes: &[u8]) -> io::Result<ContentHash> {
-        let kept = self.blobs.lock().expect("a panic under the lock ends the process").put(bytes)?;
+        let kept = self.blobs.lock().expect("a panic under the lock ends the process").put_for_job(bytes)?;
         // A node may have put the same.
         self.unnamed.lock().expect("a panic under the lock ends the process").forget(&kept);
         Ok(kept)
@@ -158,8 +170,10 @@ pub(crate) struct Shared {
     /// Records up to this sequence are durable. Beside the channel, since a journal thread that waited for room
     /// there would wait for a dispatcher that waits for room in its own.
     durable: AtomicU64,
-    /// The disk is below its low-water mark.
+    /// The disk is below its low-water mark, or the farm stores as much as it may.
     pub(crate) no_room: AtomicBool,
+    /// How much jobs store, where that has changed.
+    pub(crate) stored: Mutex<BTreeMap<JobId, u64>>,
     /// Jobs may want units of the programs that name them.
     pub(crate) units_wanted: AtomicBool,
     /// A job waits for the place of another one's program.
@@ -193,6 +207,7 @@ impl Shared {
             stop: AtomicBool::new(false),
             durable: AtomicU64::new(0),
             no_room: AtomicBool::new(false),
+            stored: Mutex::default(),
             units_wanted: AtomicBool::new(true),
             decomposers_wait: AtomicBool::new(false),
             refused: AtomicU64::new(0),

@@ -206,6 +206,7 @@ pub(crate) mod testing {
             refused_by: Vec::new(),
             note: String::new(),
             outputs_cut: 0,
+            stored_bytes: 0,
             failures: Vec::new(),
             conflicts: Vec::new(),
             terms: Terms::default(),

@@ -60,6 +60,7 @@ fn figures(status: &StatusInfo) -> Vec<(&'static str, Cell)> {
         ("messages malformed", number(status.messages_malformed)),
         ("datagrams in", traffic(status, status.network.datagrams_in, status.network.bytes_in)),
         ("  out", traffic(status, status.network.datagrams_out, status.network.bytes_out)),
+        ("stored", Cell::new(stored(status))),
         ("log events dropped", number(status.log_events_dropped)),
         ("  lines on stderr", number(status.stderr_lines_dropped)),
     ];
@@ -69,6 +70,15 @@ fn figures(status: &StatusInfo) -> Vec<(&'static str, Cell)> {
         Some((setting.key, Cell::new(value.to_string())))
     }));
     figures
+}
+
+/// What jobs store, and how much they may.
+fn stored(status: &StatusInfo) -> String {
+    let bytes = human::memory(status.stored_bytes);
+    match status.storage_limit {
+        None => bytes,
+        Some(limit) => format!("{bytes} of {}", human::memory(limit)),
+    }
 }
 
 /// Since the start, and as a share of what the paper's link carries.
@@ -125,6 +135,8 @@ mod tests {
                 bytes_out: 9_000,
             },
             log_events_dropped: 0,
+            stored_bytes: 0,
+            storage_limit: None,
             stderr_lines_dropped: 0,
             datagrams_refused: 2,
             messages_malformed: 3,
@@ -160,6 +172,7 @@ mod tests {
             messages malformed    3
             datagrams in          1200, 540 M bytes: 0.057 % of 1 Gbit/s
               out                 1100, 9000 bytes: 0.000 % of 1 Gbit/s
+            stored                0 B
             log events dropped    0
               lines on stderr     0
             speed_step            1

@@ -234,6 +234,7 @@ fn set_terms(job: &mut JobFile, options: &JobOptions) -> Result<(), Failure> {
     }
     terms.labels.extend(options.label.iter().cloned());
     terms.max_nodes = options.max_nodes.or(terms.max_nodes);
+    terms.storage_limit = options.storage_limit.or(terms.storage_limit);
     terms.check().map_err(Failure::usage)
 }
 

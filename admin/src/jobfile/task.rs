@@ -7,6 +7,7 @@ mod search;
 use std::path::Path;
 
 use starfarm_protocol::job::{MaxFailures, Sizing};
+use starfarm_protocol::resources;
 
 use super::error::JobFileError;
 use super::job::JobFile;
@@ -18,7 +19,8 @@ pub(crate) use executor::milliseconds;
 /// All executors, in the order in which a user reads of them.
 const EXECUTORS: [Executor; 2] = [command::EXECUTOR, search::EXECUTOR];
 /// Keys of every executor.
-const COMMON: [&str; 5] = ["target_seconds", "units_per_task", "max_failures", "speculative", "max_nodes"];
+const COMMON: [&str; 6] =
+    ["target_seconds", "units_per_task", "max_failures", "speculative", "max_nodes", "storage_limit"];
 
 /// Their words, as an error lists them.
 #[cfg(test)]
@@ -39,6 +41,7 @@ pub(super) fn read(section: &Section<'_>, job: &mut JobFile, base: &Path) -> Res
     job.max_failures = section.read("max_failures", max_failures)?.unwrap_or(MaxFailures::Usual);
     job.speculative = section.read("speculative", Item::boolean)?;
     job.terms.max_nodes = section.read("max_nodes", max_nodes)?;
+    job.terms.storage_limit = section.read("storage_limit", storage_limit)?;
     Ok(())
 }
 
@@ -54,6 +57,15 @@ fn max_failures(item: &Item<'_>) -> Result<MaxFailures, JobFileError> {
 
 fn max_nodes(item: &Item<'_>) -> Result<u32, JobFileError> {
     item.integer_within(1, u64::from(u32::MAX)).map(|nodes| nodes as u32)
+}
+
+fn storage_limit(item: &Item<'_>) -> Result<u64, JobFileError> {
+    match item.string() {
+        Ok(text) => resources::size(text)
+            .and_then(|bytes| if bytes == 0 { Err("write 1 byte or more".to_owned()) } else { Ok(bytes) })
+            .map_err(|words| item.error(format!("`storage_limit` \"{text}\": {words}"))),
+        Err(_) => item.integer_within(1, i64::MAX as u64),
+    }
 }
 
 fn sizing(section: &Section<'_>) -> Result<Sizing, JobFileError> {

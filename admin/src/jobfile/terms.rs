@@ -16,6 +16,7 @@ pub(super) fn read(root: &Section<'_>) -> Result<Terms, JobFileError> {
         after_any: root.read("after_any", jobs)?.unwrap_or_default(),
         labels: root.read("labels", labels)?.unwrap_or_default(),
         max_nodes: None,
+        storage_limit: None,
     };
     terms.check().map_err(|why| root.error(why))?;
     Ok(terms)

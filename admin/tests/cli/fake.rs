@@ -144,16 +144,12 @@ fn job(id: u64) -> JobInfo {
         refused_by: vec![Refusal { node: "lab-8".into(), why: "no such program".into() }],
         note: if state == JobState::Paused { "2 units failed".into() } else { String::new() },
         outputs_cut: 2,
+        stored_bytes: 3 << 30,
         failures: vec![failed_unit()],
         conflicts: [Some("lab-8".to_owned()), None]
             .map(|node| ConflictInfo { lo: Units(5), hi: Units(9), node })
             .into(),
-        terms: Terms {
-            after: vec![JobId(1)],
-            labels: [("project".to_owned(), "x".to_owned())].into(),
-            max_nodes: Some(3),
-            ..Terms::default()
-        },
+        terms: terms(),
         waits_for: vec![JobId(1)],
         needs: (id == 7).then_some(NeedsInfo { slots: 4, memory_bytes: 2 << 30 }),
         merge: None,
@@ -175,6 +171,16 @@ fn job(id: u64) -> JobInfo {
                 .map(|node| DoubtfulInfo { node, units: Units(6) })
                 .into(),
         }),
+    }
+}
+
+fn terms() -> Terms {
+    Terms {
+        after: vec![JobId(1)],
+        labels: [("project".to_owned(), "x".to_owned())].into(),
+        max_nodes: Some(3),
+        storage_limit: Some(5 << 30),
+        ..Terms::default()
     }
 }
 
@@ -243,6 +249,8 @@ fn status() -> StatusInfo {
         datagrams_dropped: 0,
         network: Default::default(),
         log_events_dropped: 0,
+        stored_bytes: 3 << 30,
+        storage_limit: Some(4 << 40),
         stderr_lines_dropped: 0,
         datagrams_refused: 2,
         messages_malformed: 3,

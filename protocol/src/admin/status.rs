@@ -63,6 +63,12 @@ pub struct StatusInfo {
     /// Lines for standard error that could not be written there.
     #[serde(default)]
     pub stderr_lines_dropped: u64,
+    /// Bytes that outputs and other contents of all jobs take on the scheduler's disk.
+    #[serde(default)]
+    pub stored_bytes: u64,
+    /// So many may they be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub storage_limit: Option<u64>,
     /// The farm's settings in force, by their keys in `config.toml`; empty from a scheduler that names none.
     #[serde(default)]
     pub settings: BTreeMap<String, f64>,

@@ -84,7 +84,6 @@ fields! { Item:
     FailedUnit { reason, code, node }
     GrownChunk { hash, units, cost }
     Untrue { unit, node, why, against }
-    Terms { after, after_any, labels, max_nodes }
     JobTotals {
         decomposed_units, duplicate_units, decomposed, dispatched, resent, copies, conflicts, submitted_us, started_us,
         ended_us
@@ -207,6 +206,27 @@ macro_rules! numbers {
 numbers!(u8 u16 u32 u64 u128 usize; words: JobState FailReason NodeMark Stop; floats: f32 f64);
 
 items! { Item:
+    // What the job may store follows the number of nodes that says so.
+    Terms: |terms, out| {
+            terms.after.put(out);
+            terms.after_any.put(out);
+            terms.labels.put(out);
+            let nodes = terms.max_nodes.map_or(0, |nodes| u64::from(nodes) + 1);
+            (nodes + if terms.storage_limit.is_some() { LIMITED } else { 0 }).put(out);
+            terms.storage_limit.iter().for_each(|bytes| bytes.put(out));
+        },
+        |body| {
+            let (after, after_any, labels) = (Item::read(body)?, Item::read(body)?, Item::read(body)?);
+            let number = u64::read(body)?;
+            let (nodes, is_limited) = (number % LIMITED, number / LIMITED);
+            let max_nodes = narrow(nodes.checked_sub(1))?;
+            let storage_limit = match is_limited {
+                0 => None,
+                1 => Some(u64::read(body)?),
+                _ => return Err(Malformed),
+            };
+            Ok(Self { after, after_any, labels, max_nodes, storage_limit })
+        };
     Share: |share, out| share.millionths().put(out),
         |body| Self::of_millionths(u32::read(body)?).ok_or(Malformed);
     // As the mark that a node gets for it.
@@ -287,6 +307,9 @@ items! { Item:
 fn narrow(number: Option<u64>) -> Result<Option<u32>, Malformed> {
     number.map(|number| u32::try_from(number).map_err(|_| Malformed)).transpose()
 }
+
+/// Added to a number of nodes where what a job may store follows it.
+const LIMITED: u64 = 1 << 33;
 
 /// Added to a body's number where other facts follow it.
 const OWN_FACTS: u8 = 64;

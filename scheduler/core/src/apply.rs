@@ -25,6 +25,11 @@ impl Farm {
     /// Changes what is durable, tells what follows from it, and hands the record on; its sequence comes back.
     pub(crate) fn commit(&mut self, record: Record, deeds: &mut Deeds) -> u64 {
         self.tell(&record, deeds);
+        self.commit_untold(record, deeds)
+    }
+
+    /// As [`Farm::commit`], where the caller has told what follows.
+    pub(crate) fn commit_untold(&mut self, record: Record, deeds: &mut Deeds) -> u64 {
         self.apply(&record).expect(FITS);
         self.commits.push(record, deeds)
     }

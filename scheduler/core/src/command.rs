@@ -102,13 +102,8 @@ impl Farm {
         let job = self.jobs.get(id).ok_or(CommandError::NotFound)?;
         let state = job.state;
         match command {
-            JobCommand::Delete if !state.ended() => return Err(Conflict::NotEnded.into()),
             JobCommand::Delete => {
-                // Who waited for it hears how it ended while it is known.
-                self.start_followers(now_us, deeds);
-                if let Some(follower) = self.awaits_merge_of(id) {
-                    return Err(Conflict::Awaited(follower).into());
-                }
+                self.may_delete(id, now_us, deeds)?;
                 self.commit(Record::Deleted { job: id }, deeds);
             }
             JobCommand::Retry => {
@@ -148,6 +143,28 @@ impl Farm {
         }
         self.look_at_all();
         Ok(())
+    }
+
+    /// Whether a job can be deleted.
+    ///
+    /// # Errors
+    /// There is none, or it has not ended, or another one waits for its merge.
+    pub(crate) fn may_delete(
+        &mut self,
+        id: JobId,
+        now_us: u64,
+        deeds: &mut Deeds,
+    ) -> Result<(), CommandError> {
+        let job = self.jobs.get(id).ok_or(CommandError::NotFound)?;
+        if !job.state.ended() {
+            return Err(Conflict::NotEnded.into());
+        }
+        // Who waited for it hears how it ended while it is known.
+        self.start_followers(now_us, deeds);
+        match self.awaits_merge_of(id) {
+            Some(follower) => Err(Conflict::Awaited(follower).into()),
+            None => Ok(()),
+        }
     }
 
     /// Units of a job whose outputs are lost are wanted again, as far as they ran to their end; how many these are.

@@ -9,6 +9,7 @@ use starfarm_protocol::ids::{JobId, NodeId};
 use starfarm_protocol::interval::Interval;
 use starfarm_protocol::journal::Record;
 use starfarm_protocol::journal::record::{Ended, NodeMark};
+use starfarm_protocol::reason::HoldReason;
 use starfarm_protocol::wire::Cancel;
 
 use crate::checks::Checks;
@@ -234,10 +235,12 @@ impl Job {
         }
         assert!(left == 0, "what was forgiven had failed");
         before.records(job, records);
-        if forgiven > 0 {
-            for state in [JobState::Paused, JobState::Queued] {
-                records.push(Record::State { job, state, why: None });
-            }
+        let stored = if self.state.ended() { 0 } else { self.stored_before };
+        if forgiven > 0 || stored > 0 {
+            let limit = self.terms.storage_limit.unwrap_or_default();
+            let why = (stored > 0).then_some(HoldReason::Storage { stored, limit });
+            records.push(Record::State { job, state: JobState::Paused, why });
+            records.push(Record::State { job, state: JobState::Queued, why: None });
         }
         if !self.units.reopened.is_empty() {
             let units = self.units.reopened.intervals().into_iter().map(|at| (at.lo, at.hi)).collect();

@@ -126,6 +126,18 @@ impl Farm {
         self.jobs.queued().filter(|job| job.facts.work.programs).map(|job| job.facts.spec)
     }
 
+    /// What a job is made from: its specification, and the contents with units that a program named.
+    pub fn made_from(&self, id: JobId) -> Option<(ContentHash, Vec<ContentHash>)> {
+        let job = self.jobs.get(id)?;
+        let chunks = job.growth.iter().flat_map(|growth| &growth.chunks);
+        Some((job.facts.spec, chunks.map(|chunk| chunk.hash).collect()))
+    }
+
+    /// The node of that name, if the farm knows it.
+    pub fn node_named(&self, name: &str) -> Option<NodeId> {
+        self.nodes.iter().find(|(_, node)| &*node.name == name).map(|(id, _)| id)
+    }
+
     /// Units of programs that the node of that name may be running: those that it holds, as many as its slots at most.
     pub fn programs_of(&self, name: &str) -> u64 {
         let Some((id, node)) = self.nodes.iter().find(|(_, node)| &*node.name == name) else { return 0 };
@@ -193,6 +205,7 @@ impl Farm {
                 }
                 reason => reason.as_ref().map_or_else(String::new, ToString::to_string),
             },
+            stored_bytes: job.stored,
             outputs_cut: 0,
             failures: Vec::new(),
             conflicts: Vec::new(),
@@ -361,6 +374,8 @@ impl Farm {
             results_counted: sample.results_counted,
             results_duplicate: sample.results_duplicate,
             datagrams_dropped: 0,
+            stored_bytes: 0,
+            storage_limit: None,
             datagrams_refused: 0,
             messages_malformed: sample.messages_malformed.unwrap_or(0),
             network: NetworkInfo {

@@ -1,5 +1,5 @@
 //! Contents by their hash: job specifications, pieces of lists, long outputs. One packed file with an index in
-//! memory. Who still needs a content is the caller's to know.
+//! memory. Which outputs name a content is noted beside it ([`Names`]); who else needs one is the caller's to know.
 //!
 //! At a start headers alone are read. A content of an earlier start is hashed when it is first asked for; one that
 //! is not what its hash says is treated as absent, so that it can be put again, and named where it is read.
@@ -12,10 +12,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use starfarm_protocol::admin::OutputLoss;
-use starfarm_protocol::ids::ContentHash;
+use starfarm_protocol::ids::{ContentHash, JobId, NodeId};
 use starfarm_protocol::packed::{Entry, Found};
 
 use crate::store::disk::{if_there, sync_folder};
+use crate::store::names::Names;
 use crate::store::packed::PackedFile;
 use crate::store::transfers::Incoming;
 
@@ -29,6 +30,10 @@ const PIECE_BYTES: usize = 1 << 20;
 pub(crate) struct Blobs {
     file: PackedFile,
     index: HashMap<ContentHash, Content>,
+    /// Bytes of all contents.
+    bytes: u64,
+    /// Which outputs name them.
+    pub(crate) names: Names,
     /// Something was written since the last sync.
     dirty: bool,
 }
@@ -38,6 +43,16 @@ struct Content {
     entry: Entry,
     state: State,
     asked: Instant,
+    /// When a job was last to be made from it.
+    kept: Option<Instant>,
+    /// It is about to be removed: nobody is told that it is here. Who brings it keeps it.
+    is_going: bool,
+}
+
+impl Content {
+    fn new(entry: Entry, state: State, asked: Instant) -> Self {
+        Self { entry, state, asked, kept: None, is_going: false }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,7 +90,7 @@ impl Blobs {
             }
             None => {}
         }
-        Ok((Self { file, index, dirty: torn.is_some() }, notes))
+        Ok((Self::with(file, index, torn.is_some()), notes))
     }
 
     /// The store of a farm that nobody runs; nothing in it is changed. Where there is no file, all contents are lost.
@@ -83,7 +98,39 @@ impl Blobs {
         let there = if_there(PackedFile::look(path))?;
         let file = there.map_or_else(|| PackedFile::look(Path::new("/dev/null")), Ok)?;
         let Scanned { index, .. } = scan(&file, path)?;
-        Ok(Self { file, index, dirty: false })
+        Ok(Self::with(file, index, false))
+    }
+
+    fn with(file: PackedFile, index: HashMap<ContentHash, Content>, dirty: bool) -> Self {
+        let bytes = index.values().map(|content| content.entry.length).sum();
+        Self { file, index, bytes, names: Names::default(), dirty }
+    }
+
+    /// Bytes of all contents.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// An output of a job names a content.
+    pub(crate) fn name(&mut self, job: JobId, hash: &ContentHash) {
+        let bytes = self.index.get(hash).map_or(0, |content| content.entry.length);
+        self.names.name(job, *hash, bytes);
+    }
+
+    /// A node offers a content of so many bytes: where it is here already, a result that names it is to follow.
+    pub(crate) fn offer(&mut self, hash: &ContentHash, bytes: u64, from: NodeId, now: Instant) {
+        if self.has(hash, bytes) {
+            self.names.bring(*hash, from, now);
+        }
+    }
+
+    /// As [`Blobs::put`], for a content that a job is to be made from: it stays for a while, whoever else gives it up.
+    pub(crate) fn put_for_job(&mut self, content: &[u8]) -> io::Result<ContentHash> {
+        let hash = self.put(content)?;
+        if let Some(content) = self.index.get_mut(&hash) {
+            content.kept = Some(Instant::now());
+        }
+        Ok(hash)
     }
 
     /// Keeps a content; says its hash. One that is there already takes no more room. It is durable after
@@ -109,13 +156,17 @@ impl Blobs {
         hash: ContentHash,
         append: impl FnOnce(&mut PackedFile) -> io::Result<Entry>,
     ) -> io::Result<bool> {
+        if let Some(content) = self.index.get_mut(&hash) {
+            content.is_going = false;
+        }
         if self.whole(&hash)?.is_some() {
             return Ok(false);
         }
         // Before the write: a part of a write that fails may stand there too.
         self.dirty = true;
         let entry = append(&mut self.file)?;
-        self.index.insert(hash, Content { entry, state: State::Whole, asked: Instant::now() });
+        let damaged = self.index.insert(hash, Content::new(entry, State::Whole, Instant::now()));
+        self.bytes = self.bytes + entry.length - damaged.map_or(0, |content| content.entry.length);
         Ok(true)
     }
 
@@ -150,7 +201,7 @@ impl Blobs {
     pub(crate) fn has(&mut self, hash: &ContentHash, bytes: u64) -> bool {
         let Some(content) = self.index.get_mut(hash) else { return false };
         content.asked = Instant::now();
-        content.state != State::Damaged && content.entry.length == bytes
+        content.state != State::Damaged && content.entry.length == bytes && !content.is_going
     }
 
     /// Up to `max` bytes of a content from `offset`; empty at its end, `None` where it is not here or not whole.
@@ -206,36 +257,69 @@ impl Blobs {
         }
     }
 
-    /// Contents that nobody has put or looked for in the time `lately`, or since the store was opened.
-    pub(crate) fn idle_for(&self, lately: Duration) -> HashSet<ContentHash> {
-        let now = Instant::now();
-        let is_idle = |content: &Content| now.saturating_duration_since(content.asked) >= lately;
-        let idle = self.index.iter().filter(|(_, content)| is_idle(content));
-        idle.map(|(hash, _)| *hash).collect()
-    }
-
     /// Removes the contents for which `keep` says no, and gives their room back. It is asked with the time since
     /// the content was put or looked for, or the store was opened: what nobody names may be named soon, by the job
-    /// it was sent for or the result it belongs to.
-    pub(crate) fn retain(&mut self, keep: impl Fn(&ContentHash, Duration) -> bool) -> io::Result<()> {
-        let (file, now) = (&self.file, Instant::now());
-        let mut outcome = Ok(());
-        self.index.retain(|hash, content| {
+    /// it was sent for or the result it belongs to. What outputs name stays in any case. Returns how many it removed.
+    pub(crate) fn retain(&mut self, keep: impl Fn(&ContentHash, Duration) -> bool) -> io::Result<usize> {
+        let now = Instant::now();
+        let goes = |(hash, content): (&ContentHash, &Content)| {
             let idle = now.saturating_duration_since(content.asked);
-            if outcome.is_err() || keep(hash, idle) {
-                return true;
+            (!keep(hash, idle) && !self.names.is_named(hash)).then_some(*hash)
+        };
+        let gone: Vec<_> = self.index.iter().filter_map(goes).collect();
+        self.remove(&gone)?;
+        Ok(gone.len())
+    }
+
+    /// From now on nobody is told that these contents are here, so no new result names them; but for those that outputs
+    /// name, or that a result on its way may, or that a job was to be made from in the time `lately`.
+    pub(crate) fn let_go(&mut self, hashes: &[ContentHash], lately: Duration, now: Instant) {
+        for hash in hashes {
+            let Some(content) = self.index.get_mut(hash) else { continue };
+            let is_kept = content.kept.is_some_and(|kept| now.saturating_duration_since(kept) < lately);
+            content.is_going = !is_kept && !self.names.is_named(hash) && !self.names.is_awaited(hash);
+        }
+    }
+
+    /// Removes those of these contents that were let go, unless somebody has brought or named them since, or they are
+    /// `needed`. It is due when all that was said to be here before is on record. Returns those that nobody names and that
+    /// are not needed, and stay all the same: a result or a job may be on its way.
+    pub(crate) fn remove_gone(
+        &mut self,
+        hashes: &[ContentHash],
+        needed: &HashSet<ContentHash>,
+    ) -> io::Result<Vec<ContentHash>> {
+        let (mut gone, mut stay) = (Vec::new(), Vec::new());
+        for hash in hashes {
+            let Some(content) = self.index.get_mut(hash) else { continue };
+            let was_going = std::mem::take(&mut content.is_going);
+            if !self.names.is_named(hash) && !needed.contains(hash) {
+                if was_going { &mut gone } else { &mut stay }.push(*hash);
             }
-            outcome = file.remove(&content.entry);
-            outcome.is_err()
-        });
-        outcome?;
+        }
+        self.remove(&gone)?;
+        Ok(stay)
+    }
+
+    fn remove(&mut self, hashes: &[ContentHash]) -> io::Result<()> {
+        for hash in hashes {
+            let Some(content) = self.index.get(hash) else { continue };
+            self.file.remove(&content.entry)?;
+            self.bytes -= content.entry.length;
+            self.index.remove(hash);
+        }
+        if hashes.is_empty() {
+            return Ok(());
+        }
         let end = self.index.values().map(|content| content.entry.end()).max().unwrap_or(0);
         if end < self.file.end() { self.file.cut(end) } else { Ok(()) }
     }
 
     /// A content's entry, if it is here and what its hash says.
     fn whole(&mut self, hash: &ContentHash) -> io::Result<Option<Entry>> {
-        let Some(content) = self.index.get_mut(hash) else { return Ok(None) };
+        let Some(content) = self.index.get_mut(hash).filter(|content| !content.is_going) else {
+            return Ok(None);
+        };
         content.asked = Instant::now();
         if content.state == State::Unread {
             let mut hasher = blake3::Hasher::new();
@@ -267,8 +351,7 @@ fn scan(file: &PackedFile, path: &Path) -> io::Result<Scanned> {
             Found::Entry(entry) if entry.gone => {}
             // One that is there twice was damaged where it was first.
             Found::Entry(entry) => {
-                let content = Content { entry, state: State::Unread, asked: now };
-                index.insert(ContentHash(entry.label), content);
+                index.insert(ContentHash(entry.label), Content::new(entry, State::Unread, now));
             }
             Found::Damage(from, to) => notes.push(format!(
                 "{}: bytes {from} to {to} are damaged; what was there is lost, the rest is kept",
@@ -281,204 +364,4 @@ fn scan(file: &PackedFile, path: &Path) -> io::Result<Scanned> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::fs;
-    use std::path::PathBuf;
-
-    use super::*;
-
-    fn scratch(name: &str) -> PathBuf {
-        let path = std::env::temp_dir().join(format!("starfarm-blobs-{}-{name}", std::process::id()));
-        let _ = fs::remove_file(&path);
-        path
-    }
-
-    fn open(path: &Path) -> Blobs {
-        let (blobs, notes) = Blobs::open(path).unwrap();
-        assert!(notes.is_empty(), "{notes:?}");
-        blobs
-    }
-
-    #[test]
-    fn contents_come_back_in_pieces_and_are_kept_once() {
-        let path = scratch("pieces");
-        let mut blobs = open(&path);
-        let (one, two) = (blobs.put(b"hello").unwrap(), blobs.put(b"world!").unwrap());
-        let end = blobs.file.end();
-        assert_eq!(blobs.put(b"hello").unwrap(), one);
-        for mut blobs in [blobs, open(&path)] {
-            assert_eq!(blobs.file.end(), end);
-            assert_eq!(blobs.read(&two, 2, 3).unwrap().unwrap(), b"rld");
-            assert_eq!(blobs.read(&one, 5, 3).unwrap().unwrap(), b"");
-            assert_eq!(blobs.read(&one, 50, 3).unwrap().unwrap(), b"");
-            let unknown = ContentHash([0; 32]);
-            assert!(blobs.read(&unknown, 0, 1).unwrap().is_none());
-            assert_eq!((blobs.len(&two).unwrap(), blobs.len(&unknown).unwrap()), (Some(6), None));
-            assert!(blobs.lament(&unknown).ends_with(AGAIN), "{}", blobs.lament(&unknown));
-        }
-        fs::remove_file(path).unwrap();
-    }
-
-    #[test]
-    fn a_content_that_came_in_pieces_is_kept_once_and_only_with_its_hash() {
-        let path = scratch("incoming");
-        let mut blobs = open(&path);
-        let content: Vec<u8> = (0..3_000_000_u32).map(|i| (i / 7) as u8).collect();
-        let hash = ContentHash::of(&content);
-        let incoming = |bytes: &[u8]| {
-            let mut incoming = Incoming::new(hash, bytes.len() as u64, &std::env::temp_dir()).unwrap();
-            bytes.chunks(50_000).for_each(|piece| incoming.take(piece).unwrap());
-            incoming
-        };
-        assert_eq!(blobs.put_incoming(&incoming(&content[1..])).unwrap(), None);
-        assert!(blobs.unsynced().is_none() && blobs.file.end() == 0);
-        assert_eq!(blobs.put_incoming(&incoming(&content)).unwrap(), Some(true));
-        assert!(blobs.unsynced().is_some());
-        assert_eq!(blobs.put_incoming(&incoming(&content)).unwrap(), Some(false));
-        for mut blobs in [blobs, open(&path)] {
-            assert_eq!(blobs.read(&hash, 0, usize::MAX).unwrap().unwrap(), content);
-            let entry = blobs.index[&hash].entry;
-            assert!(blobs.file.body(&entry).unwrap().is_some(), "its CRC is right");
-        }
-        fs::remove_file(path).unwrap();
-    }
-
-    #[test]
-    fn a_sync_is_due_after_a_put_of_something_new_only() {
-        let path = scratch("sync");
-        let mut blobs = open(&path);
-        assert!(blobs.unsynced().is_none());
-        blobs.put(b"one").unwrap();
-        assert!(blobs.unsynced().is_some() && blobs.unsynced().is_none());
-        blobs.put(b"one").unwrap();
-        assert!(blobs.unsynced().is_none());
-        blobs.put(b"two").unwrap();
-        assert!(blobs.unsynced().is_some());
-        fs::remove_file(path).unwrap();
-    }
-
-    #[test]
-    fn a_torn_tail_is_cut_off_with_a_note() {
-        let path = scratch("torn");
-        let mut blobs = open(&path);
-        let one = blobs.put(b"one").unwrap();
-        let end = blobs.file.end();
-        blobs.put(b"another").unwrap();
-        let bytes = fs::read(&path).unwrap();
-        for length in end + 1..bytes.len() as u64 {
-            fs::write(&path, &bytes[..length as usize]).unwrap();
-            let (mut blobs, notes) = Blobs::open(&path).unwrap();
-            assert!(notes.len() == 1 && notes[0].contains("cut off"), "{notes:?}");
-            assert_eq!(blobs.read(&one, 0, 9).unwrap().unwrap(), b"one");
-            assert_eq!((blobs.index.len(), fs::metadata(&path).unwrap().len()), (1, end));
-        }
-        fs::write(&path, b"from another program").unwrap();
-        let (_, notes) = Blobs::open(&path).unwrap();
-        let aside = path.with_added_extension("damaged-1");
-        assert!(notes[0].contains("damaged-1"), "{notes:?}");
-        assert_eq!(fs::read(&aside).unwrap(), b"from another program");
-        fs::remove_file(aside).unwrap();
-        fs::remove_file(path).unwrap();
-    }
-
-    #[test]
-    fn damage_is_named_hides_one_content_and_is_mended_by_putting_it_again() {
-        let path = scratch("damage");
-        let contents = [&b"zero"[..], b"one", b"two"];
-        let mut blobs = open(&path);
-        let hashes = contents.map(|content| blobs.put(content).unwrap());
-        let entry = blobs.index[&hashes[1]].entry;
-        let bytes = fs::read(&path).unwrap();
-        for at in entry.at..entry.end() {
-            let mut bytes = bytes.clone();
-            bytes[at as usize] ^= 0x11;
-            fs::write(&path, bytes).unwrap();
-            let (mut blobs, notes) = Blobs::open(&path).unwrap();
-            for other in [0, 2] {
-                assert_eq!(blobs.read(&hashes[other], 0, 9).unwrap().unwrap(), contents[other], "{at}");
-            }
-            // Spare bytes of the header, and the CRC of the body, are not looked at.
-            let harmless = at >= entry.at + 56 && at < entry.body();
-            assert_eq!(blobs.len(&hashes[1]).unwrap().is_some(), harmless, "{at}");
-            if !harmless && at >= entry.body() {
-                assert!(blobs.lament(&hashes[1]).contains("is damaged"), "{}", blobs.lament(&hashes[1]));
-            } else if at < entry.at + 56 {
-                assert!(notes.len() == 1 && notes[0].contains("are damaged"), "{notes:?}");
-            }
-            assert_eq!(blobs.put(b"one").unwrap(), hashes[1]);
-            for mut blobs in [blobs, Blobs::open(&path).unwrap().0] {
-                assert_eq!(blobs.read(&hashes[1], 0, 9).unwrap().unwrap(), b"one", "{at}");
-            }
-        }
-        fs::remove_file(path).unwrap();
-    }
-
-    /// It was found whole, or written by this very start, and the disk has changed it since.
-    #[test]
-    fn a_content_that_is_damaged_later_is_noticed_by_who_has_doubts_and_can_be_put_again() {
-        let path = scratch("later");
-        let mut blobs = open(&path);
-        let (one, gone) = (blobs.put(b"one").unwrap(), ContentHash([0; 32]));
-        let at = blobs.index[&one].entry.body();
-        std::os::unix::fs::FileExt::write_all_at(&*blobs.file.file(), b"x", at).unwrap();
-        assert_eq!(blobs.loss(&one, false).unwrap(), None, "it was whole");
-        assert_eq!(blobs.loss(&one, true).unwrap(), Some(OutputLoss::Damaged));
-        assert_eq!(blobs.loss(&gone, true).unwrap(), Some(OutputLoss::Missing));
-        assert_eq!(blobs.put(b"one").unwrap(), one);
-        for mut blobs in [blobs, Blobs::open(&path).unwrap().0] {
-            assert_eq!(blobs.loss(&one, true).unwrap(), None);
-            assert_eq!(blobs.read(&one, 0, 9).unwrap().unwrap(), b"one");
-        }
-        fs::remove_file(path).unwrap();
-    }
-
-    /// What was put there would be acknowledged, and nobody could ever find it.
-    #[test]
-    fn a_file_that_is_deleted_or_replaced_under_the_store_is_told() {
-        let path = scratch("unlinked");
-        let mut blobs = open(&path);
-        blobs.put(b"one").unwrap();
-        blobs.is_in_place().unwrap();
-        let bytes = fs::read(&path).unwrap();
-        fs::remove_file(&path).unwrap();
-        let told = blobs.is_in_place().unwrap_err().to_string();
-        assert!(told.contains("deleted or replaced"), "{told}");
-        fs::write(&path, bytes).unwrap();
-        blobs.is_in_place().unwrap_err();
-        fs::remove_file(path).unwrap();
-    }
-
-    #[test]
-    fn what_nobody_needs_gives_its_room_back() {
-        let path = scratch("retain");
-        let mut blobs = open(&path);
-        let hashes: Vec<_> = (0..8_u8).map(|i| blobs.put(&vec![i; 1 << 20]).unwrap()).collect();
-        let blocks = |blobs: &Blobs| rustix::fs::fstat(&*blobs.file.file()).unwrap().st_blocks / 2_048;
-        assert!(blocks(&blobs) >= 8);
-        blobs.retain(|_, idle| idle < Duration::from_secs(3_600)).unwrap();
-        assert_eq!(blobs.index.len(), 8, "all were put just now");
-        let hour = Duration::from_secs(3_600);
-        blobs.index.values_mut().for_each(|content| content.asked = Instant::now() - hour);
-        assert!(
-            blobs.len(&hashes[5]).unwrap().is_some() && blobs.put(&vec![1; 1 << 20]).unwrap() == hashes[1]
-        );
-        blobs.retain(|hash, idle| idle < hour / 2 || *hash == hashes[7]).unwrap();
-        assert_eq!(blobs.index.len(), 3, "two were asked for just now");
-        blobs.retain(|hash, _| [hashes[1], hashes[5]].contains(hash)).unwrap();
-        assert!(blocks(&blobs) <= 2, "{} MiB", blocks(&blobs));
-        for mut blobs in [blobs, open(&path)] {
-            for (i, hash) in (0_u8..).zip(&hashes) {
-                let expected = matches!(i, 1 | 5).then(|| vec![i; 9]);
-                assert_eq!(blobs.read(hash, 0, 9).unwrap(), expected);
-            }
-            // One that comes back has a new place.
-            blobs.put(&vec![0; 1 << 20]).unwrap();
-            assert_eq!(blobs.read(&hashes[0], 0, 3).unwrap().unwrap(), [0; 3]);
-        }
-        let mut blobs = open(&path);
-        assert_eq!(blobs.len(&hashes[0]).unwrap(), Some(1 << 20));
-        blobs.retain(|_, _| false).unwrap();
-        assert_eq!(fs::metadata(&path).unwrap().len(), 0);
-        fs::remove_file(path).unwrap();
-    }
-}
+mod tests;

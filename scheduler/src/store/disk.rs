@@ -1,6 +1,7 @@
 //! The disk under the state directory: what kind it is, how much room it has, and the ballast that is thrown off
 //! when it has none.
 
+use std::fmt;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -189,13 +190,32 @@ pub(crate) fn free_bytes(path: &Path) -> io::Result<u64> {
     Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
-/// The mark below which nothing new is taken in, so that what runs can be finished.
+/// Too little room.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Lack {
+    pub(crate) why: String,
+    /// What a person can do.
+    pub(crate) cure: &'static str,
+}
+
+impl fmt::Display for Lack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: no program is started until there is room; {}", self.why, self.cure)
+    }
+}
+
+/// The mark below which nothing new is taken in, so that what runs can be finished; and how much may be stored by all
+/// jobs together, whatever room there is.
 #[derive(Clone, Debug)]
 pub(crate) struct LowWater {
     dir: PathBuf,
     mib: u64,
     /// The largest content that came lately and found no room.
     waiting: Arc<Mutex<Option<Waiting>>>,
+    /// Bytes that may be stored; none: any number.
+    limit: Option<u64>,
+    /// Bytes that are.
+    stored: Arc<AtomicU64>,
 }
 
 /// A content that waits at its node for room.
@@ -213,7 +233,25 @@ const WRITTEN: u64 = 2;
 impl LowWater {
     /// The mark for the disk of `dir`; 0 MiB: none.
     pub(crate) fn new(dir: &Path, mib: u64) -> Self {
-        Self { dir: dir.to_owned(), mib, waiting: Arc::default() }
+        Self { dir: dir.to_owned(), mib, waiting: Arc::default(), limit: None, stored: Arc::default() }
+    }
+
+    /// With a limit to what all jobs store.
+    pub(crate) fn with_limit(self, limit: Option<u64>) -> Self {
+        Self { limit, ..self }
+    }
+
+    pub(crate) fn limit(&self) -> Option<u64> {
+        self.limit
+    }
+
+    /// All jobs together store so many bytes.
+    pub(crate) fn note_stored(&self, bytes: u64) {
+        self.stored.store(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn stored(&self) -> u64 {
+        self.stored.load(Ordering::Relaxed)
     }
 
     pub(crate) fn bytes(&self) -> u64 {
@@ -222,26 +260,26 @@ impl LowWater {
 
     /// Why no new job is taken; `None`: it is.
     pub(crate) fn refusal(&self) -> Option<String> {
-        self.lack().map(|why| format!("{why}: make room, then submit again"))
+        self.lack().map(|Lack { why, cure }| format!("{why}: {cure}, then submit again"))
     }
 
-    /// How little room there is, where it is too little.
-    pub(crate) fn lack(&self) -> Option<String> {
+    /// How little room there is, where it is too little, and what to do.
+    pub(crate) fn lack(&self) -> Option<Lack> {
         self.lack_beside(0)
     }
 
     /// Why a content of so many bytes does not come in; `None`: it does. What is refused waits.
-    pub(crate) fn lack_for(&self, bytes: u64) -> Option<String> {
+    pub(crate) fn lack_for(&self, bytes: u64) -> Option<Lack> {
         self.lack_beside(bytes.saturating_mul(WRITTEN)).inspect(|_| self.wait(bytes))
     }
 
     /// The same for one that is on its way, of which so many bytes are still to be written.
-    pub(crate) fn lack_amid(&self, bytes: u64, left: u64) -> Option<String> {
+    pub(crate) fn lack_amid(&self, bytes: u64, left: u64) -> Option<Lack> {
         self.lack_beside(left).inspect(|_| self.wait(bytes))
     }
 
     /// How little room there is, where contents wait for more or there is too little for anything.
-    pub(crate) fn lack_of_all(&self) -> Option<String> {
+    pub(crate) fn lack_of_all(&self) -> Option<Lack> {
         let mut waiting = self.waiting();
         let bytes =
             waiting.filter(|waiting| waiting.since.elapsed() < WAITS).map_or(0, |waiting| waiting.bytes);
@@ -261,8 +299,26 @@ impl LowWater {
         self.waiting.lock().expect("a panic under the lock ends the process")
     }
 
-    /// How little room there is where so many bytes are to be written.
-    fn lack_beside(&self, bytes: u64) -> Option<String> {
+    fn lack_beside(&self, bytes: u64) -> Option<Lack> {
+        let of_disk = self.disk_lacks(bytes).map(|why| Lack { why, cure: "make room" });
+        of_disk.or_else(|| self.is_at_limit())
+    }
+
+    fn is_at_limit(&self) -> Option<Lack> {
+        let (stored, limit) = (self.stored(), self.limit?);
+        (stored >= limit).then(|| Lack {
+            why: format!("what jobs store takes {stored} bytes, and --storage-limit is {limit}"),
+            cure: "delete jobs that you do not need (`starfarm job delete ID`), or start the scheduler with a higher limit",
+        })
+    }
+
+    /// How little the disk has, where that is too little.
+    pub(crate) fn lacks_disk(&self) -> Option<String> {
+        self.disk_lacks(0)
+    }
+
+    /// The same where so many bytes are to be written.
+    fn disk_lacks(&self, bytes: u64) -> Option<String> {
         let (dir, mark) = (self.dir.display(), self.mib);
         match free_bytes(&self.dir) {
             Ok(free) if free >= self.bytes().saturating_add(bytes) => None,
@@ -373,6 +429,22 @@ mod tests {
     }
 
     #[test]
+    fn at_the_limit_it_is_said_what_to_do() {
+        let farm = LowWater::new(&std::env::temp_dir(), 0).with_limit(Some(100));
+        // As the thread that counts says it to all others.
+        farm.clone().note_stored(99);
+        assert_eq!(farm.lack(), None);
+        farm.clone().note_stored(100);
+        assert_eq!((farm.stored(), farm.lacks_disk()), (100, None));
+        let words = farm.refusal().unwrap();
+        assert!(
+            words.starts_with("what jobs store takes 100 bytes, and --storage-limit is 100: delete jobs"),
+            "{words}"
+        );
+        assert!(farm.lack().unwrap().to_string().contains("no program is started"));
+    }
+
+    #[test]
     fn the_ballast_is_thrown_off_when_the_disk_is_full_and_made_again_when_it_is_not() {
         let Some(disk) = SmallDisk::mount(24, "disk::ballast") else { return };
         let ballast = Ballast::new(disk.path(), LowWater::new(disk.path(), 14));
@@ -404,7 +476,7 @@ mod tests {
         let filler = disk.fill(18 << 20);
         assert_eq!((low_water.lack_for(1 << 20), low_water.lack_of_all()), (None, None));
         let words = low_water.lack_for(4 << 20).unwrap();
-        assert!(words.contains("an output that needs 8 MiB while it comes in"), "{words}");
+        assert!(words.why.contains("an output that needs 8 MiB while it comes in"), "{words}");
         assert_eq!((low_water.lack(), low_water.lack_of_all()), (None, Some(words)));
         assert_eq!(low_water.lack_for(1 << 20), None, "a shorter one comes in");
         fs::remove_file(&filler).unwrap();

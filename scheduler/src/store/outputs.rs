@@ -25,6 +25,7 @@ use starfarm_scheduler_core::{NodeId, Record};
 
 use crate::descriptors::wait_for;
 use crate::store::disk::{if_there, numbers};
+use crate::store::packed::PackedFile;
 pub(crate) use in_order::InOrder;
 use job_file::{Access, JobFile, Known};
 pub(crate) use job_file::{Output, Page};
@@ -46,6 +47,11 @@ pub(crate) struct OutputStore {
     /// Jobs whose file was there when the store was opened, and not empty.
     found: HashSet<JobId>,
     jobs: HashMap<JobId, JobFile>,
+    /// Jobs of which whoever keeps count of what outputs name knows all: this start wrote it, or it was read.
+    read: HashSet<JobId>,
+    /// Bytes of each job's file, and of all.
+    sizes: HashMap<JobId, u64>,
+    bytes: u64,
     /// Why those of a job cannot be read; only where nobody keeps them.
     unreadable: HashMap<JobId, String>,
     note: Note,
@@ -70,9 +76,11 @@ impl OutputStore {
             Self { made: true, ..Self::new(dir, farm, Access::Kept, (replayed_after, written_upto)) };
         let jobs = store.jobs()?;
         for job in &jobs {
-            if length(&store.path(*job))? > 0 {
+            let bytes = length(&store.path(*job))?;
+            if bytes > 0 {
                 store.found.insert(*job);
             }
+            store.has_bytes(*job, bytes);
         }
         length(&dir.join("again"))?;
         store.note = Note::open(dir, farm, written_upto, &jobs, &mut store.notes)?;
@@ -108,6 +116,9 @@ impl OutputStore {
             written_upto,
             found: HashSet::new(),
             jobs: HashMap::new(),
+            read: HashSet::new(),
+            sizes: HashMap::new(),
+            bytes: 0,
             unreadable: HashMap::new(),
             note: Note::default(),
             open: 0,
@@ -156,6 +167,10 @@ impl OutputStore {
             }
             _ => return Ok(()),
         };
+        let file = self.jobs.get(&job).and_then(|file| file.file.as_ref());
+        if let Some(bytes) = file.map(PackedFile::end) {
+            self.has_bytes(job, bytes);
+        }
         match (taken, self.access) {
             // Who looks at this job is told so; all others can be read.
             (Err(why), Access::AtRest) => {
@@ -190,6 +205,41 @@ impl OutputStore {
     /// All outputs of `job` as they are now, to look through without holding anybody up.
     pub(crate) fn snapshot(&mut self, job: JobId) -> io::Result<Snapshot> {
         self.job(job, false)?.map_or_else(|| Ok(Snapshot::default()), JobFile::snapshot)
+    }
+
+    /// Bytes of all files.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Bytes of the file of a job.
+    pub(crate) fn bytes_of(&self, job: JobId) -> u64 {
+        self.sizes.get(&job).copied().unwrap_or(0)
+    }
+
+    fn has_bytes(&mut self, job: JobId, bytes: u64) {
+        let before = match bytes {
+            0 => self.sizes.remove(&job),
+            bytes => self.sizes.insert(job, bytes),
+        };
+        self.bytes = self.bytes + bytes - before.unwrap_or(0);
+    }
+
+    /// Jobs with outputs that this start did not write itself and nobody has [read](OutputStore::read): those of earlier
+    /// starts, and what a person has put in the place of a file since.
+    pub(crate) fn unread(&mut self) -> io::Result<Vec<JobId>> {
+        let known: Vec<_> = self.jobs.keys().copied().collect();
+        known.into_iter().try_for_each(|job| self.forget_replaced(job))?;
+        let mut jobs = self.jobs()?;
+        jobs.retain(|job| !self.read.contains(job));
+        Ok(jobs)
+    }
+
+    /// As [`OutputStore::snapshot`], for whoever keeps count of what outputs name from now on.
+    pub(crate) fn read(&mut self, job: JobId) -> io::Result<Snapshot> {
+        let snapshot = self.snapshot(job)?;
+        self.read.insert(job);
+        Ok(snapshot)
     }
 
     /// What needs a sync so that all that was appended is durable: for the one thread that does so without holding up
@@ -228,6 +278,7 @@ impl OutputStore {
 
     pub(crate) fn delete(&mut self, job: JobId) -> io::Result<()> {
         self.close(job);
+        self.has_bytes(job, 0);
         self.note.retain(|other| other != job);
         if_there(fs::remove_file(self.path(job))).map(drop)
     }
@@ -252,6 +303,7 @@ impl OutputStore {
     }
 
     fn close(&mut self, job: JobId) {
+        self.read.remove(&job);
         let was_open = self.jobs.remove(&job).is_some_and(|file| file.file.is_some());
         self.open -= usize::from(was_open);
     }
@@ -317,6 +369,9 @@ impl OutputStore {
                 return Ok(None);
             }
             self.made |= !there && self.access == Access::Kept;
+            if !there && self.replayed_after == u64::MAX {
+                self.read.insert(job);
+            }
             let (replayed_after, written_upto) = (self.replayed_after, self.written_upto);
             let known = Known { replayed_after, written_upto, again: self.note.of(job) };
             let owner = Owner::new(self.farm, job);

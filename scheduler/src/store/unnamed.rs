@@ -6,7 +6,6 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use starfarm_protocol::ids::{ContentHash, PublicKey};
-use starfarm_protocol::wire::CommandUnit;
 
 /// Contents that no result names are removed after this: a result follows its contents within seconds, or once the worker
 /// hears its scheduler again.
@@ -39,11 +38,6 @@ impl Unnamed {
         }
     }
 
-    /// A result that is on record names these.
-    pub(crate) fn name(&mut self, unit: &CommandUnit) {
-        unit.outputs.uploaded().for_each(|(hash, _)| self.forget(&hash));
-    }
-
     /// Those that nobody has named for too long. They are counted no more.
     pub(crate) fn take_old(&mut self, now: Instant) -> Vec<ContentHash> {
         let is_old = |content: &Content| now.saturating_duration_since(content.since) >= UNNAMED_KEPT;
@@ -66,8 +60,6 @@ impl Unnamed {
 
 #[cfg(test)]
 mod tests {
-    use starfarm_protocol::wire::{Outputs, Stream};
-
     use super::*;
 
     #[test]
@@ -78,9 +70,7 @@ mod tests {
             unnamed.put(hash(byte), key, bytes, start);
         }
         assert_eq!((unnamed.of(&key), unnamed.of(&PublicKey([8; 32]))), (60, 0));
-        let uploaded = |byte| Stream::Uploaded { hash: hash(byte), kept: 1, total: 1 };
-        let outputs = Outputs { files: None, stdout: uploaded(1), stderr: uploaded(9) };
-        unnamed.name(&CommandUnit { units: 1, failed: None, code: 0, duration_us: 1, outputs });
+        [1, 9].iter().for_each(|byte| unnamed.forget(&hash(*byte)));
         assert_eq!(unnamed.of(&key), 50);
         unnamed.put(hash(4), key, 5, start + UNNAMED_KEPT / 2);
         assert_eq!(unnamed.take_old(start + UNNAMED_KEPT / 2), []);

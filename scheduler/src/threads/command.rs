@@ -11,6 +11,7 @@ pub(crate) mod door;
 mod hits;
 mod jobs;
 mod lost;
+mod retention;
 mod room;
 mod submit;
 
@@ -70,6 +71,7 @@ pub(crate) fn run(desk: Arc<Desk>, listeners: Listeners) {
         let tcp = TcpListener::from_std(listeners.tcp).expect("the listener is open and non-blocking");
         let unix = UnixListener::from_std(listeners.unix).expect("the listener is open and non-blocking");
         tokio::spawn(room::sweep_later(Arc::clone(&desk)));
+        tokio::spawn(retention::keep(Arc::clone(&desk)));
         let mut check = tokio::time::interval(std::time::Duration::from_millis(100));
         while !desk.house.shared.stopping() {
             tokio::select! {

@@ -73,6 +73,9 @@ pub(crate) fn run(mut farm: Farm, links: &Links, shared: &Arc<Shared>) {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         farm.on_datagram_counts(count(&shared.dropped), count(&shared.refused));
         farm.on_room(shared.no_room.load(Ordering::Relaxed));
+        let stored =
+            std::mem::take(&mut *shared.stored.lock().expect("a panic under the lock ends the process"));
+        stored.into_iter().for_each(|(job, bytes)| farm.on_stored(job, bytes, &mut deeds));
         farm.on_tick(now_us, &mut deeds);
         farm.turn(now_us, &mut deeds);
         if tells {

@@ -3,7 +3,7 @@
 //! written after it, for a replay gives them again. A write or sync that fails stops the process: what was
 //! promised could not be kept, and going on would be to lie.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -149,12 +149,13 @@ impl JournalThread {
         }
         self.has_blobs();
         self.remove_unnamed();
+        self.count_stored();
         // A disk that cannot even be asked will fail the next commit, and that is said.
         let _ = self.ballast.tend();
         let lack = self.house.low_water.lack_of_all();
         if self.house.shared.no_room.swap(lack.is_some(), Ordering::Relaxed) != lack.is_some() {
             say(&match lack {
-                Some(why) => format!("{why}: no program is started until there is room; searches go on"),
+                Some(lack) => format!("{lack}; searches go on"),
                 None => "the disk has room again: programs are started".to_owned(),
             });
         }
@@ -200,15 +201,40 @@ impl JournalThread {
                 self.done(written);
             }
         }
+        self.tell_stored(batches);
         self.confirm(durable);
+    }
+
+    /// Jobs whose results came store more.
+    fn tell_stored(&self, batches: &[Vec<(u64, Record)>]) {
+        let ran = |(_, record): &(u64, Record)| match record {
+            Record::Ran { job, .. } => Some(*job),
+            _ => None,
+        };
+        let jobs: BTreeSet<_> = batches.iter().flatten().filter_map(ran).collect();
+        if !jobs.is_empty() {
+            self.house.tell_stored(jobs);
+            self.count_stored();
+        }
+    }
+
+    /// How much all jobs store.
+    fn count_stored(&self) {
+        let bytes = self.house.blobs.lock().expect("a panic under the lock ends the process").bytes();
+        let outputs = self.house.outputs.lock().expect("a panic under the lock ends the process").bytes();
+        self.house.low_water.note_stored(bytes + outputs);
     }
 
     /// What results name belongs to something from now on.
     fn name(&self, batches: &[Vec<(u64, Record)>]) {
         let mut unnamed = self.house.unnamed.lock().expect("a panic under the lock ends the process");
+        let mut blobs = self.house.blobs.lock().expect("a panic under the lock ends the process");
         for (_, record) in batches.iter().flatten() {
-            if let Record::Ran { units, .. } = record {
-                units.iter().for_each(|(_, unit)| unnamed.name(unit));
+            let Record::Ran { job, node, units, .. } = record else { continue };
+            for (hash, _) in units.iter().flat_map(|(_, unit)| unit.outputs.uploaded()) {
+                unnamed.forget(&hash);
+                blobs.name(*job, &hash);
+                blobs.names.follow(hash, *node);
             }
         }
     }
@@ -220,8 +246,9 @@ impl JournalThread {
         let old: HashSet<_> = unnamed.take_old(now).into_iter().collect();
         drop(unnamed);
         self.house.transfers.lock().expect("a panic under the lock ends the process").drop_old(now);
+        let mut blobs = self.house.blobs.lock().expect("a panic under the lock ends the process");
+        blobs.names.drop_old(now);
         if !old.is_empty() {
-            let mut blobs = self.house.blobs.lock().expect("a panic under the lock ends the process");
             let removed = blobs.retain(|hash, idle| idle < UNNAMED_KEPT || !old.contains(hash));
             drop(blobs);
             self.done(removed);

@@ -104,7 +104,7 @@ impl LogThread {
     }
 
     fn begin(&mut self, at_us: u64, picture: &Snapshot) -> io::Result<()> {
-        if let Some(why) = self.low_water.lack() {
+        if let Some(why) = self.low_water.lacks_disk() {
             return Err(io::Error::new(io::ErrorKind::StorageFull, why));
         }
         self.writer.begin(at_us, unix_now_us(), self.shared.up_us(), picture)

@@ -113,6 +113,10 @@ fn paused(why: Option<&HoldReason>, id: &str) -> String {
             "The farm paused it: {why}. `starfarm job resume {id}` asks it again, from where its last whole batch ended; \
              `starfarm job cancel {id}` ends it."
         ),
+        Some(why @ HoldReason::Storage { .. }) => format!(
+            "The farm paused it: {why}. What ran then counts. `starfarm job resume {id}` lets it store as much again, \
+             `starfarm job cancel {id}` ends it."
+        ),
         Some(why) => format!(
             "The farm paused it: {why}. `starfarm results {id}` shows the failed units, `starfarm job resume {id}` lets \
              it go on, `starfarm job cancel {id}` ends it."

@@ -73,9 +73,10 @@ fn in_words<'a>(reason: &'a Reason, kind: &str, it: &str) -> (Head<'a>, String) 
                 "job" => "waits for room on the scheduler's disk",
                 _ => "idles: the scheduler's disk has no room",
             };
-            let text = "The scheduler's disk has too little room above its low-water mark, so no program is started, and \
-                        what programs wrote waits at its node. Searches go on. Make room, and programs start again by \
-                        themselves.";
+            let text = "The scheduler's disk has too little room above its low-water mark, or jobs store as much as the \
+                        farm may: `starfarm status` says which. No program is started, and what programs wrote waits \
+                        at its node. Searches go on. Make room, as with `starfarm job delete`, and programs start \
+                        again by themselves.";
             (("no_disk", verdict.into()), text.to_owned())
         }
     }

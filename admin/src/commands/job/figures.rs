@@ -97,6 +97,9 @@ pub(in crate::commands) fn figures(job: &JobInfo) -> Vec<(&'static str, Cell)> {
         figures.push(("slots of a unit", Cell::new(needs.slots.to_string())));
         figures.push(("memory of a unit", Cell::new(human::memory(needs.memory_bytes))));
     }
+    if job.stored_bytes > 0 {
+        figures.push(("stored", Cell::new(human::memory(job.stored_bytes))));
+    }
     let terms = &job.terms;
     for (name, jobs) in [("starts after", &terms.after), ("  after any end of", &terms.after_any)] {
         if !jobs.is_empty() {
@@ -105,6 +108,9 @@ pub(in crate::commands) fn figures(job: &JobInfo) -> Vec<(&'static str, Cell)> {
     }
     if let Some(nodes) = terms.max_nodes {
         figures.push(("nodes at once", Cell::new(format!("{nodes} at most"))));
+    }
+    if let Some(bytes) = terms.storage_limit {
+        figures.push(("stored at most", Cell::new(human::memory(bytes))));
     }
     for (key, value) in &terms.labels {
         figures.push(("label", Cell::new(format!("{key}={value}"))));

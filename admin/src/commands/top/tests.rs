@@ -145,6 +145,8 @@ fn status(epoch: u64) -> StatusInfo {
         datagrams_dropped: 4,
         network: Default::default(),
         log_events_dropped: 0,
+        stored_bytes: 0,
+        storage_limit: None,
         stderr_lines_dropped: 0,
         datagrams_refused: 2,
         messages_malformed: 3,

@@ -73,6 +73,7 @@ fn the_example_of_the_contract() {
                     after_any: [],
                     labels: {},
                     max_nodes: None,
+                    storage_limit: None,
                 },
                 blobs: [],
                 inputs: [],

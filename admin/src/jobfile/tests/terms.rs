@@ -14,11 +14,14 @@ fn one_job_or_several_and_labels_and_nodes() {
     let read = |text: &str| parse(text, "demo.toml", Path::new("")).unwrap().terms;
     assert_eq!(read(TASK), Terms::default());
     let text = format!(
-        "after = 3\nafter_any = [4, 5]\nlabels = {{ project = \"x\", b = \"\" }}\n{TASK}max_nodes = 2\n"
+        "after = 3\nafter_any = [4, 5]\nlabels = {{ project = \"x\", b = \"\" }}\n{TASK}max_nodes = 2\nstorage_limit = \"2GiB\"\n"
     );
     let labels = [("project", "x"), ("b", "")].map(|(key, value)| (key.to_owned(), value.to_owned()));
     let (after, after_any) = (vec![JobId(3)], vec![JobId(4), JobId(5)]);
-    assert_eq!(read(&text), Terms { after, after_any, labels: labels.into(), max_nodes: Some(2) });
+    assert_eq!(
+        read(&text),
+        Terms { after, after_any, labels: labels.into(), max_nodes: Some(2), storage_limit: Some(2 << 30) }
+    );
 }
 
 #[test]
@@ -31,6 +34,9 @@ fn what_no_job_has() {
         format!("labels = {{ a = 1 }}\n{TASK}"),
         format!("labels = {{ \"a b\" = \"x\" }}\n{TASK}"),
         format!("{TASK}max_nodes = 0\n"),
+        format!("{TASK}storage_limit = 0\n"),
+        format!("{TASK}storage_limit = \"0M\"\n"),
+        format!("{TASK}storage_limit = \"much\"\n"),
         format!("{TASK}after = 3\n"),
     ];
     refused(
@@ -43,7 +49,10 @@ fn what_no_job_has() {
             demo.toml:1:16: `a` must be a string in quotes, this is an integer: change it
             demo.toml:1:20: a label's key is 1 to 63 letters, digits, `_`, `-`, `.` or `/`, not "a b": change it
             demo.toml:8:13: `max_nodes` is 0: use an integer from 1 to 4294967295
-            demo.toml:8:1: unknown key `after` in [task]: remove it, or use one of executor, program, per, inputs, outputs, files_limit, stdin, cwd, env, timeout_seconds, hang_seconds, retries, output_limit, slots, memory, target_seconds, units_per_task, max_failures, speculative, max_nodes
+            demo.toml:8:17: `storage_limit` is 0: use an integer from 1 to 9223372036854775807
+            demo.toml:8:17: `storage_limit` "0M": write 1 byte or more
+            demo.toml:8:17: `storage_limit` "much": write a size as 20G, 500M or 1.5T (powers of 1024), 20GB (powers of 1000) or in bytes
+            demo.toml:8:1: unknown key `after` in [task]: remove it, or use one of executor, program, per, inputs, outputs, files_limit, stdin, cwd, env, timeout_seconds, hang_seconds, retries, output_limit, slots, memory, target_seconds, units_per_task, max_failures, speculative, max_nodes, storage_limit
         "#]],
     );
 }

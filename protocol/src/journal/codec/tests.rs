@@ -52,8 +52,10 @@ fn of_links() -> Vec<Record> {
         after_any: vec![JobId(2)],
         labels: [("project", "x"), ("größe", "")].map(|(key, value)| (key.into(), value.into())).into(),
         max_nodes: Some(u32::MAX),
+        storage_limit: None,
     };
-    [terms, Terms::default()].map(|terms| Record::Linked { job: JobId(3), terms }).into()
+    let limited = Terms { storage_limit: Some(u64::MAX), ..terms.clone() };
+    [terms, limited, Terms::default()].map(|terms| Record::Linked { job: JobId(3), terms }).into()
 }
 
 fn of_growth() -> Record {

@@ -154,6 +154,7 @@ impl<'a> Line<'a> {
                 after: self.jobs("after"),
                 after_any: self.jobs("after-any"),
                 max_nodes: self.after("max-nodes").map(parse),
+                storage_limit: self.after("may-store").map(parse),
                 ..Terms::default()
             },
             place,

@@ -8,6 +8,7 @@
 //! | `submit N [search T targets [never/first-hit]] [command [together] retries R] [units U / target S]` | |
 //! | ... `[max-failures N/never] [copies] [head/now]` | |
 //! | ... `[after JOB,..] [after-any JOB,..] [max-nodes N]` | its terms |
+//! | ... `[may-store BYTES]`, `stored JOB BYTES` | what its outputs may take, and what they take |
 //! | ... `[takes SLOTS] [memory BYTES]` | what a run of it takes |
 //! | ... `[check MILLIONTHS] [planted UNIT:TARGET,..]` | its trust checks |
 //! | `submit 0 grows ...`, `grow JOB UNITS[xCOST],.. [from N] [end] [state JSON]` | a job whose units a program names |
@@ -222,8 +223,7 @@ impl Bench {
                 let stalled_us = line.number(1) * 1_000;
                 self.now_us += stalled_us;
                 self.farm.on_stall(stalled_us, self.now_us);
-                let now_us = self.now_us;
-                self.advance(now_us);
+                self.advance(self.now_us);
             }
             "hold" | "durable" | "unread" | "read" => self.records_are(line),
             "checkpoint" => {
@@ -239,9 +239,17 @@ impl Bench {
                     line.after("lost").map_or(lost_us, |ms| line::parse::<u64>(ms) * 1_000);
             }
             "overflow" => self.farm.on_receive_overflow(self.now_us),
+            "stored" => self.stored(line),
             "full" | "room" => self.farm.on_room(line.words[0] == "full"),
             _ => self.show(line),
         }
+    }
+
+    fn stored(&mut self, line: &Line<'_>) {
+        self.with_deeds(|farm, _, deeds| {
+            farm.on_stored(JobId(line.number(1)), line.number(2), deeds);
+            None
+        });
     }
 
     fn halt(&mut self, line: &Line<'_>) {

@@ -197,12 +197,9 @@ async fn status(desk: &Arc<Desk>) -> Response {
         status.stderr_lines_dropped = starfarm_net::lines_dropped();
         status.datagrams_refused = desk.house.shared.refused.load(Ordering::Relaxed);
         status.notes.clone_from(&desk.house.state.notes);
-        let lack = desk
-            .house
-            .low_water
-            .lack()
-            .map(|why| format!("{why}: no program is started until there is room"));
-        status.notes.extend(lack);
+        let low_water = &desk.house.low_water;
+        (status.stored_bytes, status.storage_limit) = (low_water.stored(), low_water.limit());
+        status.notes.extend(low_water.lack().map(|lack| lack.to_string()));
     }
     response
 }

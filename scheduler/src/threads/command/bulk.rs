@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use starfarm_protocol::bulk::{IDLE_US, Located, Next, Request, Server, Shelf};
-use starfarm_protocol::ids::{ContentHash, JobId, PublicKey};
+use starfarm_protocol::ids::{ContentHash, JobId, NodeId, PublicKey};
 use starfarm_protocol::seal::Peer;
 use starfarm_protocol::spec::{JobSpec, Work};
 use tokio::time::timeout;
@@ -16,7 +16,7 @@ use super::channel::Channel;
 use super::desk::Desk;
 use crate::descriptors::are_scarce;
 use crate::store::blobs::Blobs;
-use crate::store::disk::LowWater;
+use crate::store::disk::{Lack, LowWater};
 use crate::store::transfers::{Incoming, Transfers};
 use crate::store::unnamed::Unnamed;
 
@@ -39,6 +39,8 @@ struct Allowed {
     longest: Option<u64>,
     /// Units of programs that the node may be running.
     running: u64,
+    /// Which node it is; none where the farm does not know it yet.
+    node: Option<NodeId>,
 }
 
 /// How the contents look to one node.
@@ -60,10 +62,17 @@ impl NodeShelf<'_> {
     }
 
     /// There is room, or it is said what lacks.
-    fn has_room(&self, lack: Option<String>) -> io::Result<()> {
+    fn has_room(&self, lack: Option<Lack>) -> io::Result<()> {
         let Some(lack) = lack else { return Ok(()) };
         transfers(self.desk).drop_broken_off();
-        Err(no_room(lack))
+        Err(no_room(lack.to_string()))
+    }
+
+    /// Where the content is here already, it stays until the result that names it has come.
+    fn offered(&self, hash: &ContentHash, bytes: u64) {
+        if let Some(node) = self.allowed().node {
+            self.blobs().offer(hash, bytes, node, Instant::now());
+        }
     }
 
     fn low_water(&self) -> &LowWater {
@@ -151,7 +160,13 @@ impl<'a> Shelf for &NodeShelf<'a> {
 
     fn keep(&self, (incoming, announced): Self::Transfer) -> io::Result<bool> {
         self.has_room(self.low_water().lack_amid(announced.total, announced.total))?;
-        let kept = self.blobs().put_incoming(&incoming)?;
+        let node = self.allowed().node;
+        let mut blobs = self.blobs();
+        let kept = blobs.put_incoming(&incoming)?;
+        if let Some(node) = node.filter(|_| kept.is_some()) {
+            blobs.names.bring(incoming.hash, node, Instant::now());
+        }
+        drop(blobs);
         if kept == Some(true) {
             self.unnamed().put(incoming.hash, self.key, incoming.offset, Instant::now());
         }
@@ -175,10 +190,11 @@ impl<'a> Shelf for &NodeShelf<'a> {
 
 /// Asks the farm what a node may put now. The limits of jobs are read from their specifications, each once.
 async fn allowed(desk: &Desk, name: String, limits: &mut HashMap<ContentHash, u64>) -> Allowed {
-    let find =
-        desk.find(move |farm| Ok((farm.specs_of_programs().collect::<Vec<_>>(), farm.programs_of(&name))));
+    let find = desk.find(move |farm| {
+        Ok((farm.specs_of_programs().collect::<Vec<_>>(), farm.programs_of(&name), farm.node_named(&name)))
+    });
     // A scheduler that stops takes nothing.
-    let Ok((specs, running)) = find.await else { return Allowed::default() };
+    let Ok((specs, running, node)) = find.await else { return Allowed::default() };
     limits.retain(|spec, _| specs.contains(spec));
     for spec in specs {
         if limits.contains_key(&spec) {
@@ -192,7 +208,7 @@ async fn allowed(desk: &Desk, name: String, limits: &mut HashMap<ContentHash, u6
             limits.insert(spec, command.upload_max());
         }
     }
-    Allowed { longest: limits.values().max().copied(), running }
+    Allowed { longest: limits.values().max().copied(), running, node }
 }
 
 /// What is read, unless the other end hangs up or says nothing for so long: it opens another connection when it needs
@@ -253,6 +269,9 @@ pub(crate) async fn serve(desk: &Desk, channel: &mut Channel, peer: &Peer) -> io
                         let found = desk.find(move |farm| Ok(farm.locate(job, unit))).await.ok().flatten();
                         *shelf.located.lock().expect("a panic under the lock ends the process") = found;
                     }
+                    if let Ok(Request::Put { hash, total }) = Request::read(&record) {
+                        shelf.offered(&hash, total);
+                    }
                     server.on_record(&record);
                 }
                 None => return Ok(()),
@@ -271,15 +290,15 @@ mod tests {
         let mib = 1 << 20;
         let says = |allowed: Allowed, unnamed, total| allowed.refusal(unnamed, total).unwrap_or_default();
         assert!(says(Allowed::default(), 0, 1).starts_with("no unfinished job here runs programs"));
-        let allowed = Allowed { longest: Some(mib), running: 2 };
+        let allowed = Allowed { longest: Some(mib), running: 2, node: None };
         assert_eq!(says(allowed, 0, mib), "");
         assert!(says(allowed, 0, mib + 1).contains("1048576 at most"));
         assert_eq!(says(allowed, 71 * mib, mib), "");
         assert!(says(allowed, 71 * mib + 1, mib).starts_with("74448897 bytes of this node"));
-        let late = Allowed { longest: Some(1 << 30), running: 0 };
+        let late = Allowed { longest: Some(1 << 30), running: 0, node: None };
         assert_eq!(says(late, 0, 1 << 30), "", "it may bring what it did before a restart");
         assert_ne!(says(late, 5 << 30, 1), "");
-        let large = Allowed { longest: Some(1 << 30), running: 1_024 };
+        let large = Allowed { longest: Some(1 << 30), running: 1_024, node: None };
         assert_eq!(says(large, 1 << 40, 1 << 30), "", "all slots may have written that much");
     }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use crossbeam_channel::{Sender, TrySendError};
 use starfarm_events::Event;
 use starfarm_protocol::admin::Response;
-use starfarm_protocol::ids::PublicKey;
+use starfarm_protocol::ids::{ContentHash, PublicKey};
 use starfarm_protocol::seal::Responder;
 use starfarm_scheduler_core::{Deeds, Farm};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
@@ -51,6 +51,8 @@ pub(crate) struct Desk {
     pub(crate) addresses: Vec<String>,
     pub(crate) door: Mutex<Door<AbortHandle>>,
     pub(crate) places: Places,
+    /// What the specifications of jobs name, as far as somebody had to know.
+    pub(crate) contents: Mutex<HashMap<ContentHash, Arc<[ContentHash]>>>,
     /// Connections of each node to the bulk channel.
     pub(crate) bulk: Mutex<HashMap<PublicKey, u32>>,
 }

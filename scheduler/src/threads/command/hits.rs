@@ -13,7 +13,7 @@ use crate::store::journal::Listing;
 /// All hits of job `id` by the records up to `last`, which are durable.
 pub(super) async fn list(desk: &Desk, id: JobId, last: u64) -> Result<Listing, Response> {
     let refused = |why: String| error(ErrorCode::Conflict, why);
-    if let Some(why) = desk.house.low_water.lack() {
+    if let Some(why) = desk.house.low_water.lacks_disk() {
         return Err(refused(format!(
             "{why}: make room, the hits of job {} are put in order on the disk",
             id.0

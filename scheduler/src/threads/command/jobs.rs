@@ -60,27 +60,45 @@ async fn job(desk: &Desk, id: JobId) -> Result<JobInfo, Response> {
     }
 }
 
-pub(crate) async fn command(desk: &Desk, id: JobId, command: JobCommand) -> Response {
+pub(crate) async fn command(desk: &Arc<Desk>, id: JobId, command: JobCommand) -> Response {
     if command == JobCommand::Retry
         && let Err(why) = lost::can_run(desk, id).await
     {
         return why;
     }
-    let act = desk.ask(move |farm, now_us, deeds| match farm.command_job(id, command, now_us, deeds) {
+    let act = move |farm: &mut core::Farm, now_us, deeds: &mut core::Deeds| match farm
+        .command_job(id, command, now_us, deeds)
+    {
         Ok(()) => Response::Done,
         Err(e) => command_error(e, &Subject::Job(id)),
-    });
-    let response = act.await;
+    };
+    if command == JobCommand::Delete {
+        return delete(desk, id, act).await;
+    }
+    let response = desk.ask(act).await;
     if response == Response::Done && command == JobCommand::Retry {
         desk.house.merges.reopened(id);
     }
-    if response == Response::Done
-        && command == JobCommand::Delete
-        && let Err(e) = room::give_back(desk, id).await
-    {
-        return error(ErrorCode::Conflict, format!("the files of job {} cannot be deleted: {e}", id.0));
-    }
     response
+}
+
+/// Deletes a job by `act`, and what only it has.
+pub(super) async fn delete(
+    desk: &Arc<Desk>,
+    id: JobId,
+    act: impl FnOnce(&mut core::Farm, u64, &mut core::Deeds) -> Response + Send + 'static,
+) -> Response {
+    let made_from = room::made_from(desk, id).await;
+    let response = desk.ask(act).await;
+    if response != Response::Done {
+        return response;
+    }
+    let given_back = match made_from {
+        Ok(made_from) => room::give_back(desk, id, made_from).await,
+        Err(e) => Err(e),
+    };
+    let failed = |e| error(ErrorCode::Conflict, format!("the files of job {} cannot be deleted: {e}", id.0));
+    given_back.map_or_else(failed, |()| response)
 }
 
 /// Merges the results of a job again.

@@ -1,13 +1,19 @@
 //! Room that contents give back: those of deleted jobs, and those that were there at the start and belong to nothing. Who
 //! stored these is not known any more; a node that stores what no result names would else fill the disk a little more
 //! with each start of the scheduler.
+//!
+//! A content that a deleted job named goes at once, unless another job names it. That must not be told to anybody as
+//! being here while it goes, so it is done in steps: what the job named is let go, in a turn of the dispatcher; when all
+//! that turn's records are on the disk, every result that was told that a content is here has noted so; what has no name
+//! then is removed. A crash between any two steps leaves a content too many, never one too few.
 
 use std::collections::HashSet;
 use std::io;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
 use starfarm_net::say;
+use starfarm_protocol::admin::Response;
 use starfarm_protocol::ids::{ContentHash, JobId};
 use starfarm_protocol::spec::JobSpec;
 use starfarm_scheduler_core::Farm;
@@ -19,89 +25,144 @@ use crate::store::unnamed::UNNAMED_KEPT;
 
 /// Contents that nobody needs stay for so long after they were last named.
 const LATELY: Duration = UNNAMED_KEPT;
+/// Contents that are let go in one turn of the dispatcher.
+const LET_GO: usize = 10_000;
 
-/// What jobs are made from.
-struct Needed {
-    contents: HashSet<ContentHash>,
-    /// Some job runs programs, or cannot be read: what it wrote may be named by any content.
-    programs: bool,
-    /// Some job cannot be read: it may need any content.
-    unknown: bool,
+fn locked(blobs: &Mutex<Blobs>) -> MutexGuard<'_, Blobs> {
+    blobs.lock().expect("a panic under the lock ends the process")
 }
 
-/// What the farm's jobs are made from; none where the scheduler stops.
-async fn needed(desk: &Desk) -> io::Result<Option<Needed>> {
+/// What a specification names; none where it cannot be read.
+fn named_by(desk: &Desk, spec: &ContentHash) -> io::Result<Option<Arc<[ContentHash]>>> {
+    let mut known = desk.contents.lock().expect("a panic under the lock ends the process");
+    if let Some(contents) = known.get(spec) {
+        return Ok(Some(Arc::clone(contents)));
+    }
+    let bytes = locked(&desk.house.blobs).read(spec, 0, usize::MAX)?;
+    let Some(read) = bytes.and_then(|bytes| JobSpec::from_bytes(&bytes).ok()) else { return Ok(None) };
+    let contents: Arc<[ContentHash]> = read.contents().collect();
+    known.insert(*spec, Arc::clone(&contents));
+    Ok(Some(contents))
+}
+
+/// What the farm's jobs are made from; none where the scheduler stops, or a job cannot be read: it may need any content.
+async fn needed(desk: &Desk) -> io::Result<Option<HashSet<ContentHash>>> {
     let find = |farm: &Farm| Ok((farm.specs().collect::<HashSet<_>>(), farm.grown_contents().collect()));
-    let Ok((specs, contents)) = desk.find(find).await else { return Ok(None) };
-    let mut needed = Needed { contents, programs: false, unknown: false };
-    let mut blobs = desk.house.blobs.lock().expect("a panic under the lock ends the process");
+    let Ok((specs, mut needed)) = desk.find::<(_, HashSet<_>)>(find).await else { return Ok(None) };
+    desk.contents
+        .lock()
+        .expect("a panic under the lock ends the process")
+        .retain(|spec, _| specs.contains(spec));
     for spec in specs {
-        needed.contents.insert(spec);
-        let Some(bytes) = blobs.read(&spec, 0, usize::MAX)? else { continue };
-        let Ok(spec) = JobSpec::from_bytes(&bytes) else {
-            (needed.programs, needed.unknown) = (true, true);
-            continue;
-        };
-        needed.programs |= spec.work.facts().programs;
-        needed.contents.extend(spec.contents());
+        let Some(contents) = named_by(desk, &spec)? else { return Ok(None) };
+        needed.insert(spec);
+        needed.extend(contents.iter());
     }
     Ok(Some(needed))
 }
 
-/// What a deleted job wrote goes, and contents that no job needs any more.
-pub(super) async fn give_back(desk: &Desk, id: JobId) -> io::Result<()> {
+/// What a job is made from.
+pub(super) async fn made_from(desk: &Desk, id: JobId) -> io::Result<Vec<ContentHash>> {
+    let Ok(Some((spec, mut contents))) = desk.find(move |farm| Ok(farm.made_from(id))).await else {
+        return Ok(Vec::new());
+    };
+    contents.extend(named_by(desk, &spec)?.iter().flat_map(|contents| contents.iter()));
+    contents.push(spec);
+    Ok(contents)
+}
+
+/// What a deleted job wrote goes, and the contents that it was `made_from` or named, and no other job is or does.
+pub(super) async fn give_back(desk: &Arc<Desk>, id: JobId, made_from: Vec<ContentHash>) -> io::Result<()> {
     desk.house.outputs.lock().expect("a panic under the lock ends the process").delete(id)?;
     desk.house.merges.delete(id)?;
-    // A scheduler that stops keeps them all.
-    let Some(needed) = needed(desk).await?.filter(|needed| !needed.programs) else { return Ok(()) };
-    let mut blobs = desk.house.blobs.lock().expect("a panic under the lock ends the process");
-    // What was sent or asked for lately may belong to a job that is just coming in.
-    blobs.retain(|hash, idle| idle < LATELY || needed.contents.contains(hash))
+    let mut contents = locked(&desk.house.blobs).names.forget(id);
+    contents.extend(made_from);
+    let stay = remove(desk, contents).await?;
+    if !stay.is_empty() {
+        tokio::spawn(remove_later(Arc::clone(desk), stay));
+    }
+    Ok(())
+}
+
+/// Removes the contents that nobody needs. Returns those that nobody names, and that stay for a while.
+async fn remove(desk: &Desk, contents: Vec<ContentHash>) -> io::Result<Vec<ContentHash>> {
+    let contents: Arc<[ContentHash]> = contents.into();
+    for from in (0..contents.len()).step_by(LET_GO) {
+        let (house, some) = (Arc::clone(&desk.house), Arc::clone(&contents));
+        let act = move |_: &mut Farm, _: u64, _: &mut _| {
+            let some = &some[from..some.len().min(from + LET_GO)];
+            locked(&house.blobs).let_go(some, LATELY, Instant::now());
+            Response::Done
+        };
+        // The answer comes once all is durable that was said before.
+        let _ = desk.ask(act).await;
+    }
+    // A person may have put a file of outputs back. And after that: a job that came meanwhile is among the needed ones, or
+    // it brought its contents.
+    let needed = match read_names(&desk.house.outputs, &desk.house.blobs) {
+        Ok(()) => needed(desk).await,
+        Err(e) => Err(e),
+    };
+    match needed {
+        Ok(Some(needed)) => locked(&desk.house.blobs).remove_gone(&contents, &needed),
+        // A scheduler that stops keeps them all, and so does one that cannot read what a job needs or has written.
+        other => {
+            let all = contents.iter().copied().collect();
+            locked(&desk.house.blobs).remove_gone(&contents, &all)?;
+            other.map(|_| contents.to_vec())
+        }
+    }
+}
+
+/// As [`remove`], again and again until none of them stays: what was sent or asked for lately may have belonged to a job
+/// or a result that was just coming in.
+async fn remove_later(desk: Arc<Desk>, mut contents: Vec<ContentHash>) {
+    while !contents.is_empty() {
+        tokio::time::sleep(LATELY).await;
+        contents = match remove(&desk, contents).await {
+            Ok(stay) => stay,
+            Err(e) => return say(&format!("contents that belong to nothing stay: {e}")),
+        }
+    }
 }
 
 /// Contents that were there at the start and belong to nothing go after the same grace as others: by then results have
-/// named what belongs to them. All outputs are read for that, so it is done once, beside the runtime's only thread.
+/// named what belongs to them. All outputs are read for that, once, beside the runtime's only thread.
 pub(super) async fn sweep_later(desk: Arc<Desk>) {
+    let house = Arc::clone(&desk.house);
+    let read = tokio::task::spawn_blocking(move || read_names(&house.outputs, &house.blobs)).await;
+    if let Err(e) = read.unwrap_or_else(|e| Err(io::Error::other(e))) {
+        return say(&format!("outputs cannot be read, so contents of deleted jobs stay: {e}"));
+    }
+    let gone = locked(&desk.house.blobs).names.complete();
+    let jobs = desk.house.outputs.lock().expect("a panic under the lock ends the process").jobs();
+    desk.house.tell_stored(jobs.unwrap_or_default());
+    if let Err(e) = remove(&desk, gone).await {
+        say(&format!("contents of deleted jobs stay: {e}"));
+    }
     tokio::time::sleep(LATELY).await;
-    let swept = match needed(&desk).await {
-        Ok(Some(needed)) if !needed.unknown => {
-            let house = Arc::clone(&desk.house);
-            let sweep = move || sweep((&house.outputs, &house.blobs), &needed.contents, LATELY);
-            tokio::task::spawn_blocking(sweep).await.unwrap_or_else(|e| Err(io::Error::other(e)))
-        }
-        Ok(_) => return,
-        Err(e) => Err(e),
-    };
-    match swept {
+    match sweep(&desk, LATELY).await {
         Ok(0) => {}
         Ok(count) => say(&format!("{count} contents that belong to no job and no result are removed")),
         Err(e) => say(&format!("contents that belong to nothing stay: {e}")),
     }
 }
 
-/// Removes contents that nobody has asked for in the time `lately`, that are not `needed`, and that no output names; how
-/// many. The stores are held for a moment each.
-fn sweep(
-    (outputs, blobs): (&Mutex<OutputStore>, &Mutex<Blobs>),
-    needed: &HashSet<ContentHash>,
-    lately: Duration,
-) -> io::Result<usize> {
-    let mut idle = blobs.lock().expect("a panic under the lock ends the process").idle_for(lately);
-    idle.retain(|hash| !needed.contains(hash));
-    let jobs = outputs.lock().expect("a panic under the lock ends the process").jobs()?;
+/// Reads which contents those outputs name that this start did not write itself. The stores are held for a moment each.
+fn read_names(outputs: &Mutex<OutputStore>, blobs: &Mutex<Blobs>) -> io::Result<()> {
+    let jobs = outputs.lock().expect("a panic under the lock ends the process").unread()?;
     for job in jobs {
-        if idle.is_empty() {
-            return Ok(0);
-        }
-        let snapshot = outputs.lock().expect("a panic under the lock ends the process").snapshot(job)?;
-        snapshot.each_named(|hash| {
-            idle.remove(hash);
-        })?;
+        let snapshot = outputs.lock().expect("a panic under the lock ends the process").read(job)?;
+        snapshot.each_named(|hash| locked(blobs).name(job, hash))?;
     }
-    // A result that came meanwhile had its contents looked for.
-    let mut blobs = blobs.lock().expect("a panic under the lock ends the process");
-    blobs.retain(|hash, since| since < lately || !idle.contains(hash))?;
-    Ok(idle.len())
+    Ok(())
+}
+
+/// Removes contents that nobody has asked for in the time `lately`, that no job is made from, and that no output names;
+/// how many.
+async fn sweep(desk: &Desk, lately: Duration) -> io::Result<usize> {
+    let Some(needed) = needed(desk).await? else { return Ok(0) };
+    locked(&desk.house.blobs).retain(|hash, since| since < lately || needed.contains(hash))
 }
 
 #[cfg(test)]
@@ -112,34 +173,48 @@ mod tests {
 
     use super::*;
 
+    fn outcome(stdout: ContentHash, stderr: ContentHash) -> CommandUnit {
+        let uploaded = |hash| Stream::Uploaded { hash, kept: 600, total: 600 };
+        let outputs = Outputs { files: None, stdout: uploaded(stdout), stderr: uploaded(stderr) };
+        CommandUnit { units: 1, failed: None, code: 0, duration_us: 1, outputs }
+    }
+
     #[test]
-    fn what_no_job_and_no_output_names_goes_and_what_was_asked_for_lately_stays() {
+    fn what_earlier_starts_wrote_and_what_a_person_put_back_is_read_once() {
         let dir = std::env::temp_dir().join(format!("starfarm-room-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&dir);
-        let mut outputs = OutputStore::open(&dir, FarmId([6; 16]), 0, u64::MAX).unwrap();
-        let (mut blobs, _) = Blobs::open(&dir.join("blobs")).unwrap();
-        let put = |blobs: &mut Blobs, byte| blobs.put(&[byte; 600]).unwrap();
-        let [spec, stdout, stderr, nobodys] = [1, 2, 3, 4].map(|byte| put(&mut blobs, byte));
-        let uploaded = |hash| Stream::Uploaded { hash, kept: 600, total: 600 };
-        let unit = CommandUnit {
-            units: 1,
-            failed: None,
-            code: 0,
-            duration_us: 1,
-            outputs: Outputs { files: None, stdout: uploaded(stdout), stderr: uploaded(stderr) },
-        };
-        outputs.append(1, JobId(9), (Attempt(7), NodeId(3)), &[(5, unit)]).unwrap();
-        drop(blobs);
+        let open = || OutputStore::open(&dir, FarmId([6; 16]), 0, u64::MAX).unwrap();
+        let (mut outputs, (mut blobs, _)) = (open(), Blobs::open(&dir.join("blobs")).unwrap());
+        let [one, two, nobodys] = [1, 2, 3].map(|byte| blobs.put(&[byte; 600]).unwrap());
+        outputs.append(1, JobId(8), (Attempt(7), NodeId(3)), &[(5, outcome(one, two))]).unwrap();
+        outputs.append(2, JobId(9), (Attempt(7), NodeId(3)), &[(5, outcome(one, one))]).unwrap();
+        outputs.unsynced().unwrap();
         // The next start finds them, and does not know who stored them.
-        let (blobs, _) = Blobs::open(&dir.join("blobs")).unwrap();
-        let stores = (&Mutex::new(outputs), &Mutex::new(blobs));
-        let needed = HashSet::from([spec]);
-        let hour = Duration::from_secs(3_600);
-        assert_eq!(sweep(stores, &needed, hour).unwrap(), 0, "all are new to this start");
-        assert_eq!(sweep(stores, &needed, Duration::ZERO).unwrap(), 1);
-        let mut blobs = stores.1.lock().unwrap();
-        let there = [spec, stdout, stderr, nobodys].map(|hash| blobs.len(&hash).unwrap().is_some());
-        assert_eq!(there, [true, true, true, false]);
+        let (outputs, blobs) = (Mutex::new(open()), Mutex::new(Blobs::open(&dir.join("blobs")).unwrap().0));
+        outputs.lock().unwrap().is_replayed();
+        let read = || {
+            let unread = outputs.lock().unwrap().unread().unwrap();
+            read_names(&outputs, &blobs).unwrap();
+            unread
+        };
+        assert_eq!(read(), [JobId(8), JobId(9)]);
+        assert_eq!(blobs.lock().unwrap().names.complete(), []);
+        assert_eq!(blobs.lock().unwrap().names.bytes(JobId(8)), 1_200);
+        outputs
+            .lock()
+            .unwrap()
+            .append(3, JobId(10), (Attempt(7), NodeId(3)), &[(5, outcome(two, two))])
+            .unwrap();
+        assert_eq!(read(), [], "who writes it names it");
+        outputs.lock().unwrap().unsynced().unwrap();
+        std::fs::rename(dir.join("8.outputs"), dir.join("moved")).unwrap();
+        assert_eq!(read(), []);
+        std::fs::rename(dir.join("moved"), dir.join("8.outputs")).unwrap();
+        assert_eq!(read(), [JobId(8)]);
+        let mut blobs = blobs.lock().unwrap();
+        assert_eq!(blobs.names.forget(JobId(9)), [], "job 8 names it");
+        assert_eq!(blobs.retain(|_, _| false).unwrap(), 1, "one has no name");
+        assert_eq!([one, two, nobodys].map(|hash| blobs.knows(&hash)), [true, true, false]);
         std::fs::remove_dir_all(dir).unwrap();
     }
 }

@@ -1,0 +1,102 @@
+//! What a job may store, told as scripts: it waits for a person when its outputs take that much, and what ran counts.
+#![allow(missing_docs, unreachable_pub, clippy::unwrap_used)]
+
+mod common;
+
+use common::{Bench, config};
+use expect_test::{Expect, expect};
+use starfarm_protocol::ids::JobId;
+use starfarm_scheduler_core::{Deeds, Retention};
+
+fn check(script: &str, expected: Expect) {
+    expected.assert_eq(&Bench::new(config()).run(script));
+}
+
+#[test]
+fn a_job_that_stores_too_much_is_paused_and_what_ran_counts() {
+    check(
+        "submit 6 command units 1 may-store 100\n join a slots 1\n ack a\n ran a 0+1 ok\n stored 1 99\n stored 1 100\n \
+         ran a 1+1 ok\n stored 1 130\n show 1",
+        expect![[r#"
+            0: job 1 submitted: 6 units
+            0: node a joined: 1 slot, boot 0000000000000001
+            0: to a: welcome epoch 1
+            0: job 1 running
+            0: to a: offer job 1: 1=0+1 2=1+1
+            0: to a: ack results [(1, 1)]; offer job 1: 3=2+1
+            0: job 1 paused
+            0: to a: withdraw job 1 trim before 4
+            0: job 1 is paused: done 2, out 1, waiting 3, since its outputs take 100 bytes, and storage_limit is 100
+        "#]],
+    );
+}
+
+#[test]
+fn a_person_lets_it_store_as_much_again_and_no_restart_forgets_that() {
+    check(
+        "submit 6 command units 1 may-store 100\n join a slots 1\n ack a\n ran a 0+1 ok\n stored 1 120\n resume 1\n \
+         checkpoint\n restart\n hello a\n stored 1 219\n show 1\n restart\n stored 1 220\n resume 1\n stored 1 319\n \
+         stored 1 320\n show 1",
+        expect![[r#"
+            0: job 1 submitted: 6 units
+            0: node a joined: 1 slot, boot 0000000000000001
+            0: to a: welcome epoch 1
+            0: job 1 running
+            0: to a: offer job 1: 1=0+1 2=1+1
+            0: to a: ack results [(1, 1)]; offer job 1: 3=2+1
+            0: job 1 paused
+            0: to a: withdraw job 1 trim before 4
+            0: job 1 running
+            0: node a is back
+            0: to a: welcome epoch 2
+            0: job 1 is running: done 1, out 5, waiting 0
+            0: job 1 paused
+            0: job 1 running
+            0: job 1 paused
+            0: job 1 is paused: done 1, out 5, waiting 0, since its outputs take 320 bytes, and storage_limit is 100
+        "#]],
+    );
+}
+
+#[test]
+fn a_job_whose_last_unit_is_decided_is_not_paused() {
+    check(
+        "submit 1 command units 1 may-store 100\n join a slots 1\n ack a\n & stored 1 90\n ran a 0+1 ok\n stored 1 120\n \
+         show 1",
+        expect![[r#"
+            0: job 1 submitted: 1 unit
+            0: node a joined: 1 slot, boot 0000000000000001
+            0: to a: welcome epoch 1
+            0: job 1 running
+            0: to a: offer job 1: 1=0+1
+            0: job 1 finished
+            0: job 1 is finished: done 1, out 0, waiting 0
+        "#]],
+    );
+}
+
+#[test]
+fn only_ended_jobs_that_nobody_waits_for_expire() {
+    let mut bench = Bench::new(config());
+    bench.run(
+        "submit 1 command units 1\n submit 1 command units 1\n submit 9 command units 1\n join a slots 1\n ack a\n \
+         ran a 0+1 ok\n ack a\n ran a 0+1 ok job 2\n stored 1 70\n stored 2 30\n stored 3 900\n at +5000",
+    );
+    let expired = |bench: &Bench, for_us, below| {
+        let expired = bench.farm.expired(Retention { for_us, below }, 1_000, bench.now_us);
+        expired.iter().map(|(job, _)| job.0).collect::<Vec<_>>()
+    };
+    assert_eq!(expired(&bench, Some(1), None), [1, 2]);
+    assert_eq!(expired(&bench, Some(6_000_000), None), [0; 0]);
+    assert_eq!(expired(&bench, None, Some(950)), [1]);
+    assert_eq!(expired(&bench, None, Some(0)), [1, 2], "what has not ended stays");
+    bench.run("submit 5 command units 1 after 2\n merge 2 waiting");
+    let now_us = bench.now_us;
+    let [(_, why), ..] = bench.farm.expired(Retention { for_us: Some(1), below: None }, 0, now_us)[..] else {
+        panic!("some expire")
+    };
+    let mut deeds = Deeds::default();
+    bench.farm.delete_expired(JobId(1), why, now_us, &mut deeds).unwrap();
+    assert!(format!("{deeds:?}").contains("longer than --keep-jobs-for says"), "{deeds:?}");
+    bench.farm.delete_expired(JobId(3), why, now_us, &mut deeds).unwrap_err();
+}
