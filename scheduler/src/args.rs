@@ -12,7 +12,7 @@ use starfarm_scheduler_core::{HitsKept, Retention};
 
 use crate::restart::Decisions;
 use crate::settings::Flags;
-use crate::store::{disk, journal};
+use crate::store::{journal, low_water};
 
 /// The longest time that somebody may mean: 1 000 years.
 const SECONDS_MAX: u64 = 1_000 * 365 * 86_400;
@@ -36,7 +36,7 @@ pub struct Options {
     #[arg(long)]
     pub allow_network_file_system: bool,
     /// Take no new job and start no program with less free room than this, in MiB; 0: no such mark
-    #[arg(long, value_name = "MIB", default_value_t = disk::LOW_WATER_MIB)]
+    #[arg(long, value_name = "MIB", default_value_t = low_water::LOW_WATER_MIB)]
     pub low_water_mib: u64,
     /// Take no new job and start no program while what all jobs store has as many bytes as this, such as 500G
     #[arg(long, value_name = "BYTES", value_parser = size)]

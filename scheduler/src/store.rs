@@ -7,6 +7,7 @@ pub(crate) mod disk;
 pub(crate) mod journal;
 mod keeper;
 mod keeper_main;
+pub(crate) mod low_water;
 pub(crate) mod names;
 pub(crate) mod outputs;
 mod packed;

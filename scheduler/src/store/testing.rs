@@ -38,8 +38,9 @@ impl SmallDisk {
     pub(crate) fn fill(&self, left: u64) -> PathBuf {
         let path = self.0.join("filler");
         let mut file = OpenOptions::new().create(true).append(true).open(&path).unwrap();
-        while crate::store::disk::free_bytes(&self.0).unwrap() > left && file.write_all(&[7; 4_096]).is_ok() {
-        }
+        while crate::store::low_water::free_bytes(&self.0).unwrap() > left
+            && file.write_all(&[7; 4_096]).is_ok()
+        {}
         path
     }
 }

@@ -13,7 +13,7 @@ use starfarm_logs::LogWriter;
 use starfarm_net::say;
 
 use super::{Input, Shared, Told};
-use crate::store::disk::LowWater;
+use crate::store::low_water::LowWater;
 use crate::store::state::unix_now_us;
 
 /// What was written is at the disk's door after this.

@@ -16,7 +16,7 @@ use super::channel::Channel;
 use super::desk::Desk;
 use crate::descriptors::are_scarce;
 use crate::store::blobs::Blobs;
-use crate::store::disk::{Lack, LowWater};
+use crate::store::low_water::{Lack, LowWater};
 use crate::store::transfers::{Incoming, Transfers};
 use crate::store::unnamed::Unnamed;
 
