@@ -168,7 +168,7 @@ fn a_job_waits_for_others_or_runs() {
             failed_units: -
                 `starfarm results 3` shows the failed units, `starfarm job retry --failed 3` tries them again.
             no_disk: Job 3 waits for room on the scheduler's disk.
-                The scheduler's disk has too little room above its low-water mark, so no program is started, and what programs wrote waits at its node. Searches go on. Make room, and programs start again by themselves.
+                The scheduler's disk has too little room above its low-water mark, or jobs store as much as the farm may: `starfarm status` says which. No program is started, and what programs wrote waits at its node. Searches go on. Make room, as with `starfarm job delete`, and programs start again by themselves.
         "#]],
     );
 }
@@ -387,7 +387,7 @@ fn a_node_works_or_idles() {
             waiting: Node lab-7 gets a task in a moment.
                 There is work for it.
             no_disk: Node lab-7 idles: the scheduler's disk has no room.
-                The scheduler's disk has too little room above its low-water mark, so no program is started, and what programs wrote waits at its node. Searches go on. Make room, and programs start again by themselves.
+                The scheduler's disk has too little room above its low-water mark, or jobs store as much as the farm may: `starfarm status` says which. No program is started, and what programs wrote waits at its node. Searches go on. Make room, as with `starfarm job delete`, and programs start again by themselves.
         "#]],
     );
 }
