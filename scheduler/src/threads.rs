@@ -136,7 +136,7 @@ impl House {
     /// # Errors
     /// The disk's.
     pub(crate) fn has_kept(&self, hash: &ContentHash) -> io::Result<bool> {
-        let has = self.blobs.lock().expect("a panic under the lock ends the process").is_whole(hash)?;
+        let has = self.blobs.lock().expect("a panic under the lock ends the process").keep_for_job(hash)?;
         if has {
             self.unnamed.lock().expect("a panic under the lock ends the process").forget(hash);
         }

@@ -127,10 +127,17 @@ impl Blobs {
     /// As [`Blobs::put`], for a content that a job is to be made from: it stays for a while, whoever else gives it up.
     pub(crate) fn put_for_job(&mut self, content: &[u8]) -> io::Result<ContentHash> {
         let hash = self.put(content)?;
-        if let Some(content) = self.index.get_mut(&hash) {
+        self.keep_for_job(&hash)?;
+        Ok(hash)
+    }
+
+    /// Whether a content is here and whole: then it stays for a while as one that was just put for a job.
+    pub(crate) fn keep_for_job(&mut self, hash: &ContentHash) -> io::Result<bool> {
+        let is_whole = self.whole(hash)?.is_some();
+        if let Some(content) = self.index.get_mut(hash).filter(|_| is_whole) {
             content.kept = Some(Instant::now());
         }
-        Ok(hash)
+        Ok(is_whole)
     }
 
     /// Keeps a content; says its hash. One that is there already takes no more room. It is durable after
@@ -223,11 +230,6 @@ impl Blobs {
             Some(_) => {}
         }
         Ok(self.whole(hash)?.is_none().then_some(OutputLoss::Damaged))
-    }
-
-    /// Whether a content is here and what its hash says.
-    pub(crate) fn is_whole(&mut self, hash: &ContentHash) -> io::Result<bool> {
-        Ok(self.whole(hash)?.is_some())
     }
 
     /// Whether a content is known at all. Its bytes are not looked at.

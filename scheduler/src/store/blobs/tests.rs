@@ -203,28 +203,30 @@ fn what_nobody_needs_gives_its_room_back() {
 fn a_content_that_is_let_go_stays_for_whoever_named_or_brought_it_meanwhile() {
     let (path, hour, now) = (scratch("let-go"), Duration::from_secs(3_600), Instant::now());
     let mut blobs = open(&path);
-    let hashes: Vec<_> = (0..6_u8).map(|i| blobs.put(&vec![i; 1 << 20]).unwrap()).collect();
-    let [gone, named, brought, awaited, needed, kept] = hashes[..] else { panic!("there are six") };
-    assert_eq!(blobs.bytes(), 6 << 20);
+    let hashes: Vec<_> = (0..7_u8).map(|i| blobs.put(&vec![i; 1 << 20]).unwrap()).collect();
+    let [gone, named, brought, awaited, needed, kept, asked] = hashes[..] else { panic!("there are seven") };
+    assert_eq!(blobs.bytes(), 7 << 20);
     blobs.names.complete();
     blobs.offer(&awaited, 1 << 20, NodeId(1), now);
     blobs.offer(&gone, 5, NodeId(1), now);
     blobs.put_for_job(&vec![5; 1 << 20]).unwrap();
+    assert!(blobs.keep_for_job(&asked).unwrap());
     blobs.let_go(&hashes, hour, now);
     for hash in [gone, named, brought, needed] {
         assert!(!blobs.has(&hash, 1 << 20) && blobs.len(&hash).unwrap().is_none(), "nobody relies on it now");
+        assert!(!blobs.keep_for_job(&hash).unwrap(), "and no job");
     }
-    assert!(blobs.has(&awaited, 1 << 20) && blobs.has(&kept, 1 << 20));
+    assert!([awaited, kept, asked].iter().all(|hash| blobs.has(hash, 1 << 20)));
     // It was said before to be here.
     blobs.name(JobId(1), &named);
     assert_eq!(blobs.put(&vec![2; 1 << 20]).unwrap(), brought);
     let stay = blobs.remove_gone(&hashes, &HashSet::from([needed])).unwrap();
-    assert_eq!(stay, [brought, awaited, kept]);
-    assert_eq!(blobs.bytes(), 5 << 20);
+    assert_eq!(stay, [brought, awaited, kept, asked]);
+    assert_eq!(blobs.bytes(), 6 << 20);
     for mut blobs in [blobs, open(&path)] {
         let there: Vec<_> = hashes.iter().map(|hash| blobs.has(hash, 1 << 20)).collect();
-        assert_eq!(there, [false, true, true, true, true, true]);
-        assert_eq!(blobs.bytes(), 5 << 20);
+        assert_eq!(there, [false, true, true, true, true, true, true]);
+        assert_eq!(blobs.bytes(), 6 << 20);
     }
     fs::remove_file(path).unwrap();
 }
