@@ -27,6 +27,7 @@ impl Sim {
     pub(crate) fn check_deeply(&mut self) -> Result<(), Broken> {
         let (farm, farm_us) = (&self.farm.farm, self.farm_us());
         farm.check_all().map_err(|found| ("state and place agree", found))?;
+        farm.check_max_nodes().map_err(|found| ("a job has as many nodes as it may", found))?;
         for job in &self.jobs {
             if let Some(view) = job.id.and_then(|id| farm.job(id, farm_us)) {
                 job.agrees(&view)?;
