@@ -88,6 +88,7 @@ impl Job {
 impl Farm {
     /// The outputs of a job take so many bytes. One over its limit is paused: what runs of it ends, and counts.
     pub fn on_stored(&mut self, id: JobId, bytes: u64, deeds: &mut Deeds) {
+        // It may have been deleted since they were counted.
         let Some(job) = self.jobs.get_mut(id) else { return };
         job.stored = bytes;
         if job.active()

@@ -174,27 +174,15 @@ fn units_that_cost_more_go_out_in_smaller_tasks() {
     let tasks = |cost: &str| {
         let mut bench = Bench::new(config());
         bench.run(&format!(
-            "submit 0 grows target 8\n join a slots 1 queue 64\n grow 1 64x1,100000x{cost}\n ack a
-             done a 0+64 ms 640\n ack a"
-        ))
+            "submit 0 grows target 8\n join a slots 1 queue 64\n grow 1 64x1,100000x{cost}\n ack a"
+        ));
+        bench.run("done a 0+64 ms 640\n ack a")
     };
     expect![[r#"
-        0: job 1 submitted: 0 units
-        0: node a joined: 1 slot, boot 0000000000000001
-        0: to a: welcome epoch 1
-        0: job_grown job=1 units=100064
-        0: job 1 running
-        0: to a: offer job 1: 1=0+1024 2=1024+1024
         0: to a: ack results [(1, 1)]; offer job 1: 3=2048+800 4=2848+800 5=3648+800 6=4448+800 7=5248+800
     "#]]
     .assert_eq(&tasks("1"));
     expect![[r#"
-        0: job 1 submitted: 0 units
-        0: node a joined: 1 slot, boot 0000000000000001
-        0: to a: welcome epoch 1
-        0: job_grown job=1 units=100064
-        0: job 1 running
-        0: to a: offer job 1: 1=0+1024 2=1024+1024
         0: to a: ack results [(1, 1)]; offer job 1: 3=2048+80 4=2128+80 5=2208+80 6=2288+80 7=2368+80
     "#]]
     .assert_eq(&tasks("10"));

@@ -3,27 +3,21 @@
 
 mod common;
 
-use common::{Bench, config};
-use expect_test::{Expect, expect};
+use common::{Bench, check, check_after, config};
+use expect_test::expect;
 use starfarm_protocol::ids::JobId;
 use starfarm_scheduler_core::{Deeds, Retention};
 
-fn check(script: &str, expected: Expect) {
-    expected.assert_eq(&Bench::new(config()).run(script));
-}
+/// A job that may store 100 bytes, a node, and one unit that ran.
+const STORING: &str = "submit 6 command units 1 may-store 100\n join a slots 1\n ack a\n ran a 0+1 ok";
 
 #[test]
 fn a_job_that_stores_too_much_is_paused_and_what_ran_counts() {
-    check(
-        "submit 6 command units 1 may-store 100\n join a slots 1\n ack a\n ran a 0+1 ok\n stored 1 99\n stored 1 100\n \
+    check_after(
+        STORING,
+        "stored 1 99\n stored 1 100\n \
          ran a 1+1 ok\n stored 1 130\n show 1",
         expect![[r#"
-            0: job 1 submitted: 6 units
-            0: node a joined: 1 slot, boot 0000000000000001
-            0: to a: welcome epoch 1
-            0: job 1 running
-            0: to a: offer job 1: 1=0+1 2=1+1
-            0: to a: ack results [(1, 1)]; offer job 1: 3=2+1
             0: job 1 paused
             0: to a: withdraw job 1 trim before 4
             0: job 1 is paused: done 2, out 1, waiting 3, since its outputs take 100 bytes, and storage_limit is 100
@@ -33,17 +27,12 @@ fn a_job_that_stores_too_much_is_paused_and_what_ran_counts() {
 
 #[test]
 fn a_person_lets_it_store_as_much_again_and_no_restart_forgets_that() {
-    check(
-        "submit 6 command units 1 may-store 100\n join a slots 1\n ack a\n ran a 0+1 ok\n stored 1 120\n resume 1\n \
+    check_after(
+        STORING,
+        "stored 1 120\n resume 1\n \
          checkpoint\n restart\n hello a\n stored 1 219\n show 1\n restart\n stored 1 220\n resume 1\n stored 1 319\n \
          stored 1 320\n show 1",
         expect![[r#"
-            0: job 1 submitted: 6 units
-            0: node a joined: 1 slot, boot 0000000000000001
-            0: to a: welcome epoch 1
-            0: job 1 running
-            0: to a: offer job 1: 1=0+1 2=1+1
-            0: to a: ack results [(1, 1)]; offer job 1: 3=2+1
             0: job 1 paused
             0: to a: withdraw job 1 trim before 4
             0: job 1 running

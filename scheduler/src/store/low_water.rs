@@ -53,6 +53,11 @@ struct Waiting {
 
 /// A content that has not come again for so long waits no more: its node comes more often.
 const WAITS: Duration = Duration::from_secs(60);
+/// Bytes of what still waits.
+fn bytes_of(waiting: Option<Waiting>) -> u64 {
+    waiting.filter(|waiting| waiting.since.elapsed() < WAITS).map_or(0, |waiting| waiting.bytes)
+}
+
 /// A content that comes in is written twice: beside the others until it is whole, then among them.
 const WRITTEN: u64 = 2;
 
@@ -111,18 +116,14 @@ impl LowWater {
     /// How little room there is, where contents wait for more or there is too little for anything.
     pub(crate) fn lack_of_all(&self) -> Option<Lack> {
         let mut waiting = self.waiting();
-        let bytes =
-            waiting.filter(|waiting| waiting.since.elapsed() < WAITS).map_or(0, |waiting| waiting.bytes);
-        let lack = self.lack_beside(bytes.saturating_mul(WRITTEN));
+        let lack = self.lack_beside(bytes_of(*waiting).saturating_mul(WRITTEN));
         waiting.take_if(|_| lack.is_none());
         lack
     }
 
     fn wait(&self, bytes: u64) {
         let mut waiting = self.waiting();
-        let others =
-            waiting.filter(|waiting| waiting.since.elapsed() < WAITS).map_or(0, |waiting| waiting.bytes);
-        *waiting = Some(Waiting { bytes: bytes.max(others), since: Instant::now() });
+        *waiting = Some(Waiting { bytes: bytes.max(bytes_of(*waiting)), since: Instant::now() });
     }
 
     fn waiting(&self) -> MutexGuard<'_, Option<Waiting>> {

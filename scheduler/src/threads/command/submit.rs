@@ -148,36 +148,18 @@ fn specified(text: String, asked: TrustChecks, scheduler: &StaticKey) -> Result<
     let (runs_here, grows) = (spec.runs_on_scheduler(), spec.space.grows());
     let units = starfarm_decomposers::units(&spec.space)?;
     let TrustChecks { check, planted: count } = asked;
-    if count == 0 {
-        let trust = core::Trust { check, planted: Vec::new() };
-        return Ok(Specified {
-            bytes: text.into_bytes(),
-            work: spec.work.facts(),
-            units,
-            grows,
-            trust,
-            search,
-            runs_here,
-            merges,
-        });
+    let (mut bytes, mut known, mut search) = (text.into_bytes(), Vec::new(), search);
+    if count > 0 {
+        let (Work::Search(work), Some(verifier)) = (&mut spec.work, &search) else {
+            return Err("the job is no search: only a search has trust checks".to_owned());
+        };
+        let draws = Draws::of(scheduler, work, &spec.space);
+        known = plant(work, verifier, units, count, &draws)?;
+        search = Some(Verifier::new(work, &spec.space)?);
+        bytes = spec.to_bytes();
     }
-    let (Work::Search(work), Some(search)) = (&mut spec.work, &search) else {
-        return Err("the job is no search: only a search has trust checks".to_owned());
-    };
-    let draws = Draws::of(scheduler, work, &spec.space);
-    let planted = plant(work, search, units, count, &draws)?;
-    let search = Some(Verifier::new(work, &spec.space)?);
-    let trust = core::Trust { check, planted };
-    Ok(Specified {
-        bytes: spec.to_bytes(),
-        work: spec.work.facts(),
-        units,
-        grows,
-        trust,
-        search,
-        runs_here,
-        merges,
-    })
+    let trust = core::Trust { check, planted: known };
+    Ok(Specified { bytes, work: spec.work.facts(), units, grows, trust, search, runs_here, merges })
 }
 
 #[cfg(test)]
