@@ -8,6 +8,7 @@
 //! | 2 | put | hash 32, total u64 | have; or refused, no room |
 //! | 3 | chunk | offset u64, CRC32C u32, bytes | after the last one: stored, refused or no room |
 //! | 4 | locate | job u64, unit u128 | located; or refused |
+//! | 5 | put all | CRC32C u32 of what follows; then of each content: bytes u32, its bytes | stored: all of them are; or refused, no room |
 //!
 //! | kind | reply | body |
 //! | --- | --- | --- |
@@ -35,7 +36,7 @@ mod server;
 pub use client::{Client, Deed, PATIENCE_US, Source, Work};
 pub use health::Health;
 pub use incoming::{Incoming, chunks};
-pub use message::{Chunk, Located, Reply, Request};
+pub use message::{Chunk, Few, Located, Reply, Request};
 pub use server::{Next, Server, Shelf};
 
 use crate::bytes::Malformed;
@@ -52,6 +53,10 @@ const _: () = assert!(
     CHUNK_BYTES + 1 + 8 + 4 <= crate::seal::stream::RECORD_PLAIN_MAX,
     "a chunk's message fits into one record"
 );
+/// Bytes that the contents of one "put all" may take, with [`FEW_EACH_BYTES`] for each of them.
+pub const FEW_BYTES_MAX: usize = CHUNK_BYTES;
+/// What a content takes there beside its bytes.
+pub const FEW_EACH_BYTES: usize = 4;
 /// Longest content, in bytes. A specification with ten million targets has about 350 MB.
 pub const CONTENT_BYTES_MAX: u64 = 1 << 30;
 /// Either side closes a stream on which nothing was asked for this long.

@@ -257,6 +257,9 @@ fn contents_and_admin_requests_travel() {
     golden("bulk-put", &bulk::Request::Put { hash, total: 3 }.to_bytes());
     golden("bulk-chunk", &bulk::Request::Chunk(Chunk { offset: 0, bytes: b"hi\n" }).to_bytes());
     golden("bulk-locate", &bulk::Request::Locate { job: JobId(7), unit: 1_500 }.to_bytes());
+    let mut few = Vec::new();
+    assert!(bulk::Few::add(&mut few, b"hi\n") && bulk::Few::add(&mut few, b"ho\n"));
+    golden("bulk-put-all", &bulk::Request::PutAll(bulk::Few::new(&few)).to_bytes());
     let located = bulk::Located { hash, first: 1_000, units: 600 };
     golden("bulk-located", &bulk::Reply::Located(located).to_bytes());
     golden("bulk-found", &bulk::Reply::Found { total: 3 }.to_bytes());

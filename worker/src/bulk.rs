@@ -17,7 +17,7 @@ use crate::exec::CancelFlag;
 use crate::sessions::Identity;
 
 /// How often a waiting slot looks whether it is still wanted.
-const LOOK: Duration = Duration::from_millis(50);
+pub(crate) const LOOK: Duration = Duration::from_millis(50);
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum FetchError {
@@ -31,6 +31,17 @@ struct Ticket {
     reply: Sender<Result<Vec<u8>, String>>,
     /// Gone when nobody waits for the order any more.
     wanted: Weak<()>,
+}
+
+/// What the bulk thread was asked for. Who drops it wants it no more.
+pub(crate) struct Order {
+    answer: Receiver<Result<Vec<u8>, String>>,
+    _wanted: Arc<()>,
+    patience_us: u64,
+    /// When its task was seen to be wanted no more.
+    trimmed_us: Option<u64>,
+    /// What came of it.
+    outcome: Option<Result<Vec<u8>, FetchError>>,
 }
 
 enum Wish {
@@ -52,6 +63,21 @@ impl Bulk {
     #[cfg(test)]
     pub(crate) fn without_thread() -> Self {
         Self { wishes: unbounded().0, health: Arc::default(), start: Instant::now() }
+    }
+
+    /// One that does with each order what `answer` says.
+    #[cfg(test)]
+    pub(crate) fn answered_by(
+        mut answer: impl FnMut(Work) -> Result<Vec<u8>, String> + Send + 'static,
+    ) -> Self {
+        let (wishes, to_do) = unbounded();
+        std::thread::spawn(move || {
+            for wish in to_do {
+                let Wish::Order(work, ticket) = wish else { continue };
+                drop(ticket.reply.send(answer(work)));
+            }
+        });
+        Self { wishes, health: Arc::default(), start: Instant::now() }
     }
 
     /// Starts the thread. It ends when the last clone of this is gone.
@@ -92,57 +118,71 @@ impl Bulk {
 
     /// Fetches a content and waits for it, while the task is wanted.
     pub(crate) fn get(&self, hash: ContentHash, cancel: &CancelFlag) -> Result<Vec<u8>, FetchError> {
-        self.order(Work::Get(Incoming::new(hash)), cancel)
+        self.wait(&mut self.begin(Work::Get(Incoming::new(hash))), cancel)
     }
 
-    /// Stores a content and waits until the scheduler has it. Where TCP no longer reaches it, the unit is computed again.
-    pub(crate) fn put(
-        &self,
-        hash: ContentHash,
-        content: Box<dyn Source>,
-        cancel: &CancelFlag,
-    ) -> Result<(), FetchError> {
-        self.order(Work::Put { hash, content }, cancel).map(drop)
+    /// Begins to store a content. Where TCP no longer reaches the scheduler, the unit is computed again.
+    pub(crate) fn begin_put(&self, hash: ContentHash, content: Box<dyn Source>) -> Order {
+        self.begin(Work::Put { hash, content })
+    }
+
+    /// The same for contents that [`Few::add`](starfarm_protocol::bulk::Few::add) put together.
+    pub(crate) fn begin_put_all(&self, contents: Vec<u8>) -> Order {
+        self.begin(Work::PutAll(contents))
     }
 
     /// Asks which content has the value of a unit, and waits for it, while the task is wanted.
     pub(crate) fn locate(&self, job: JobId, unit: u128, cancel: &CancelFlag) -> Result<Located, FetchError> {
-        let reply = self.order(Work::Locate { job, unit }, cancel)?;
+        let reply = self.wait(&mut self.begin(Work::Locate { job, unit }), cancel)?;
         match Reply::read(&reply) {
             Ok(Reply::Located(located)) => Ok(located),
             _ => unreachable!("the client settles such an order with such a reply"),
         }
     }
 
-    fn order(&self, work: Work, cancel: &CancelFlag) -> Result<Vec<u8>, FetchError> {
-        let (patience_us, mut trimmed_us) = (work.trimmed_patience_us(), None);
+    fn begin(&self, work: Work) -> Order {
+        let patience_us = work.trimmed_patience_us();
         let ((reply, answer), wanted) = (bounded(1), Arc::new(()));
         let ticket = Ticket { reply, wanted: Arc::downgrade(&wanted) };
-        if self.wishes.send(Wish::Order(work, ticket)).is_err() {
-            return Err(FetchError::Cancelled);
+        // Without the thread there is no worker either: nobody answers.
+        let _ = self.wishes.send(Wish::Order(work, ticket));
+        Order { answer, _wanted: wanted, patience_us, trimmed_us: None, outcome: None }
+    }
+
+    /// Waits for what comes of an order, while its task is wanted. Asked again, it says the same.
+    pub(crate) fn wait(&self, order: &mut Order, cancel: &CancelFlag) -> Result<Vec<u8>, FetchError> {
+        while !self.is_settled(order, cancel, LOOK) {}
+        order.outcome.clone().unwrap_or(Err(FetchError::Cancelled))
+    }
+
+    /// Waits up to `patience` for what comes of an order; whether that is known.
+    pub(crate) fn is_settled(&self, order: &mut Order, cancel: &CancelFlag, patience: Duration) -> bool {
+        if order.outcome.is_none() {
+            order.outcome = match order.answer.recv_timeout(patience) {
+                Ok(result) => Some(result.map_err(FetchError::Refused)),
+                Err(RecvTimeoutError::Disconnected) => Some(Err(FetchError::Cancelled)),
+                Err(RecvTimeoutError::Timeout) => self.why_give_up(order, cancel).map(Err),
+            };
         }
-        loop {
-            match answer.recv_timeout(LOOK) {
-                Ok(result) => return result.map_err(FetchError::Refused),
-                Err(RecvTimeoutError::Disconnected) => return Err(FetchError::Cancelled),
-                Err(RecvTimeoutError::Timeout) => {}
-            }
-            let now_us = us_since(self.start);
-            if cancel.is_raised() {
-                let since_us = *trimmed_us.get_or_insert(now_us);
-                // What was computed is delivered while it gets through, however long that takes.
-                let goes_on =
-                    patience_us > 0 && locked(&self.health).is_worth_waiting(since_us, patience_us, now_us);
-                if !goes_on || cancel.is_forced() {
-                    return Err(FetchError::Cancelled);
-                }
-            }
-            if let Some(why) = locked(&self.health).hopeless(now_us) {
-                // The channel is tried on all the same, or nobody would know when it works again.
-                self.probe();
-                return Err(FetchError::Refused(why));
+        order.outcome.is_some()
+    }
+
+    /// Why an order is waited for no longer, if it is not.
+    fn why_give_up(&self, order: &mut Order, cancel: &CancelFlag) -> Option<FetchError> {
+        let now_us = us_since(self.start);
+        if cancel.is_raised() {
+            let since_us = *order.trimmed_us.get_or_insert(now_us);
+            // What was computed is delivered while it gets through, however long that takes.
+            let goes_on = order.patience_us > 0
+                && locked(&self.health).is_worth_waiting(since_us, order.patience_us, now_us);
+            if !goes_on || cancel.is_forced() {
+                return Some(FetchError::Cancelled);
             }
         }
+        let why = locked(&self.health).hopeless(now_us)?;
+        // The channel is tried on all the same, or nobody would know when it works again.
+        self.probe();
+        Some(FetchError::Refused(why))
     }
 }
 
@@ -263,13 +303,17 @@ mod tests {
             }
             let _ = ticket.reply.send(Ok(Vec::new()));
         });
-        assert_eq!(bulk.put(ContentHash([1; 32]), Box::new(vec![1; 1_000]), &cancel), Ok(()));
+        let put = |bulk: &Bulk| {
+            let mut order = bulk.begin_put(ContentHash([1; 32]), Box::new(vec![1; 1_000]));
+            bulk.wait(&mut order, &cancel)
+        };
+        assert_eq!(put(&bulk), Ok(Vec::new()));
         slow.join().unwrap();
         // Where nothing gets through it is given up in the end.
         locked(&bulk.health).moves(0);
         let (wishes, _kept) = unbounded();
         let bulk = Bulk { wishes, ..bulk };
-        assert_eq!(bulk.put(ContentHash([1; 32]), Box::new(vec![1; 1]), &cancel), Err(FetchError::Cancelled));
+        assert_eq!(put(&bulk), Err(FetchError::Cancelled));
     }
 
     /// A firewall that shuts in the middle of a job: the unit waited for ever, at a node that was busy to all appearance.
@@ -287,7 +331,9 @@ mod tests {
             std::thread::sleep(Duration::from_secs(20));
             late.raise(starfarm_protocol::wire::Cancel::Forced);
         });
-        let missed = bulk.put(ContentHash([1; 32]), Box::new(vec![1; 1_000]), &cancel);
+        let mut order = bulk.begin_put(ContentHash([1; 32]), Box::new(vec![1; 1_000]));
+        let missed = bulk.wait(&mut order, &cancel);
+        drop(order);
         assert!(
             matches!(&missed, Err(FetchError::Refused(why)) if why.contains("open port 7117/tcp")),
             "{missed:?}"

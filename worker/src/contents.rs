@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use starfarm_decomposers::Chunks;
-use starfarm_protocol::bulk::{Located, Source};
+use starfarm_protocol::bulk::Located;
 use starfarm_protocol::ids::{ContentHash, JobId};
 
 use crate::bulk::{Bulk, FetchError};
@@ -43,20 +43,9 @@ impl Contents {
         self.bulk.locate(job, unit, cancel)
     }
 
-    pub(crate) fn put(&self, content: Vec<u8>, cancel: &CancelFlag) -> Result<ContentHash, FetchError> {
-        let hash = ContentHash::of(&content);
-        self.put_as(hash, Box::new(content), cancel)?;
-        Ok(hash)
-    }
-
-    /// As [`Contents::put`], for what has that hash.
-    pub(crate) fn put_as(
-        &self,
-        hash: ContentHash,
-        content: Box<dyn Source>,
-        cancel: &CancelFlag,
-    ) -> Result<(), FetchError> {
-        self.bulk.put(hash, content, cancel)
+    /// The channel itself, for what is stored.
+    pub(crate) fn bulk(&self) -> &Bulk {
+        &self.bulk
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept> {

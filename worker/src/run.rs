@@ -2,6 +2,7 @@
 //! worker and shared by its slots.
 
 mod command;
+mod delivery;
 mod executor;
 mod failed;
 mod files;

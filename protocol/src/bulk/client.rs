@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::io;
 
-use super::{BulkError, CHUNK_BYTES, Chunk, IDLE_US, Incoming, Reply, Request};
+use super::{BulkError, CHUNK_BYTES, Chunk, Few, IDLE_US, Incoming, Reply, Request};
 use crate::ids::{ContentHash, JobId};
 
 /// How long the scheduler may take to answer before the stream is given up.
@@ -59,6 +59,8 @@ pub enum Work {
         /// All of it.
         content: Box<dyn Source>,
     },
+    /// Store these, which [`Few::add`] put one behind the other: one question and one answer for all of them.
+    PutAll(Vec<u8>),
     /// Ask which content has the value of a unit.
     Locate {
         /// The unit's.
@@ -73,16 +75,22 @@ impl Work {
     pub fn trimmed_patience_us(&self) -> u64 {
         match self {
             Work::Get(_) | Work::Locate { .. } => 0,
-            Work::Put { .. } => TRIMMED_PATIENCE_US,
+            Work::Put { .. } | Work::PutAll(_) => TRIMMED_PATIENCE_US,
         }
     }
 
-    fn question(&self) -> Request<'static> {
+    fn question(&self) -> Request<'_> {
         match self {
             Work::Get(incoming) => Request::Get { hash: incoming.hash(), offset: incoming.offset() },
             Work::Put { hash, content } => Request::Put { hash: *hash, total: content.bytes() },
+            Work::PutAll(all) => Request::PutAll(Few::new(all)),
             &Work::Locate { job, unit } => Request::Locate { job, unit },
         }
+    }
+
+    /// How long the answer to its question may take: a slow link still has the question on the way where that is long.
+    fn patience_us(&self) -> u64 {
+        if let Work::PutAll(_) = self { PATIENCE_STORED_US } else { PATIENCE_US }
     }
 }
 
@@ -211,6 +219,9 @@ impl<T> Client<T> {
             (Stage::Closed, _) => Deed::Connect,
             (Stage::Silent, Some(order)) => {
                 self.stage = Stage::Asked;
+                if let Work::PutAll(_) = order.work {
+                    self.moves_us = now_us + PATIENCE_STORED_US;
+                }
                 Deed::Send(order.work.question().to_bytes())
             }
             (Stage::Putting(offset), Some(Order { work: Work::Put { content, .. }, .. })) => {
@@ -236,6 +247,7 @@ impl<T> Client<T> {
                 }
             }
             (Stage::Sent, _) => Deed::Receive(PATIENCE_STORED_US),
+            (Stage::Asked, Some(order)) => Deed::Receive(order.work.patience_us()),
             (Stage::Asked | Stage::Getting(_), _) => Deed::Receive(PATIENCE_US),
             (Stage::Open | Stage::Silent | Stage::Putting(_), _) => Deed::Look,
         }
@@ -348,8 +360,12 @@ impl<T> Client<T> {
             (&mut Work::Locate { unit, .. }, Stage::Asked, Reply::Located(located)) if located.has(unit) => {
                 return Ok(Heard::Settled(Ok(record.to_vec())));
             }
-            (Work::Put { .. }, Stage::Sent, Reply::Stored) => return Ok(Heard::Settled(Ok(Vec::new()))),
-            (Work::Put { .. }, Stage::Asked | Stage::Sent, Reply::NoRoom(_)) => return Ok(Heard::NoRoom),
+            (Work::Put { .. }, Stage::Sent, Reply::Stored)
+            | (Work::PutAll(_), Stage::Asked, Reply::Stored) => {
+                return Ok(Heard::Settled(Ok(Vec::new())));
+            }
+            (Work::Put { .. }, Stage::Asked | Stage::Sent, Reply::NoRoom(_))
+            | (Work::PutAll(_), Stage::Asked, Reply::NoRoom(_)) => return Ok(Heard::NoRoom),
             _ => return Err(BulkError::OutOfPlace),
         }
         Ok(Heard::More)

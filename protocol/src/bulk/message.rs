@@ -2,8 +2,8 @@
 
 use crc32c::crc32c;
 
-use super::{BulkError, CHUNK_BYTES, CONTENT_BYTES_MAX};
-use crate::bytes::Reader;
+use super::{BulkError, CHUNK_BYTES, CONTENT_BYTES_MAX, FEW_BYTES_MAX, FEW_EACH_BYTES};
+use crate::bytes::{Malformed, Reader};
 use crate::ids::{ContentHash, JobId};
 
 /// Longest sentence of a refusal, in bytes.
@@ -21,7 +21,13 @@ pub enum Request<'a> {
     Chunk(Chunk<'a>),
     /// Say which content has the value of this unit, of a job whose units a program names.
     Locate { job: JobId, unit: u128 },
+    /// Store all of these contents, which are whole.
+    PutAll(Few<'a>),
 }
+
+/// Short contents, one behind the other, as they travel together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Few<'a>(&'a [u8]);
 
 /// What the scheduler answers.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -68,6 +74,7 @@ mod kind {
     pub(super) const PUT: u8 = 2;
     pub(super) const CHUNK: u8 = 3;
     pub(super) const LOCATE: u8 = 4;
+    pub(super) const PUT_ALL: u8 = 5;
     pub(super) const FOUND: u8 = 17;
     pub(super) const HAVE: u8 = 18;
     pub(super) const REPLY_CHUNK: u8 = 19;
@@ -92,6 +99,7 @@ impl<'a> Request<'a> {
             Self::Put { hash, total } => record(kind::PUT, &[&hash.0, &total.to_le_bytes()]),
             Self::Chunk(chunk) => chunk.to_bytes(kind::CHUNK),
             Self::Locate { job, unit } => record(kind::LOCATE, &[&job.0.to_le_bytes(), &unit.to_le_bytes()]),
+            Self::PutAll(Few(all)) => record(kind::PUT_ALL, &[&crc32c(all).to_le_bytes(), all]),
         }
     }
 
@@ -106,6 +114,7 @@ impl<'a> Request<'a> {
             kind::PUT => Self::Put { hash: ContentHash(rest.array()?), total: length(&mut rest)? },
             kind::CHUNK => Self::Chunk(Chunk::read(&mut rest)?),
             kind::LOCATE => Self::Locate { job: JobId(rest.u64()?), unit: rest.u128()? },
+            kind::PUT_ALL => Self::PutAll(Few::read(&mut rest)?),
             _ => return Err(BulkError::Malformed),
         };
         if rest.0.is_empty() { Ok(request) } else { Err(BulkError::Malformed) }
@@ -156,6 +165,52 @@ impl<'a> Reply<'a> {
     }
 }
 
+impl<'a> Few<'a> {
+    /// Longest content that travels so, in bytes.
+    pub const CONTENT_BYTES_MAX: usize = FEW_BYTES_MAX - FEW_EACH_BYTES;
+
+    /// Puts a content behind those that are in `all`; false, and nothing is done, where it does not fit.
+    pub fn add(all: &mut Vec<u8>, content: &[u8]) -> bool {
+        let fits = all.len() + FEW_EACH_BYTES + content.len() <= FEW_BYTES_MAX;
+        if fits {
+            all.extend_from_slice(&(content.len() as u32).to_le_bytes());
+            all.extend_from_slice(content);
+        }
+        fits
+    }
+
+    /// Those that [`Few::add`] put there, one at least.
+    pub fn new(all: &'a [u8]) -> Self {
+        Self(all)
+    }
+
+    /// Each of them.
+    pub fn contents(self) -> impl Iterator<Item = &'a [u8]> {
+        let mut rest = Reader(self.0);
+        std::iter::from_fn(move || next(&mut rest).ok())
+    }
+
+    fn read(rest: &mut Reader<'a>) -> Result<Self, BulkError> {
+        let (crc, all) = (rest.u32()?, std::mem::take(rest).0);
+        if all.is_empty() || all.len() > FEW_BYTES_MAX {
+            return Err(BulkError::Malformed);
+        }
+        if crc32c(all) != crc {
+            return Err(BulkError::Crc);
+        }
+        let mut each = Reader(all);
+        while !each.0.is_empty() {
+            next(&mut each)?;
+        }
+        Ok(Self(all))
+    }
+}
+
+fn next<'a>(rest: &mut Reader<'a>) -> Result<&'a [u8], Malformed> {
+    let bytes = rest.u32()?;
+    rest.bytes(bytes as usize)
+}
+
 impl<'a> Chunk<'a> {
     fn to_bytes(self, kind: u8) -> Vec<u8> {
         record(kind, &[&self.offset.to_le_bytes(), &crc32c(self.bytes).to_le_bytes(), self.bytes])
@@ -197,6 +252,30 @@ mod tests {
 
     const HASH: ContentHash = ContentHash([7; 32]);
 
+    fn few(contents: &[&[u8]]) -> Vec<u8> {
+        let mut all = Vec::new();
+        contents.iter().for_each(|content| assert!(Few::add(&mut all, content)));
+        all
+    }
+
+    #[test]
+    fn contents_travel_together_as_far_as_they_fit() {
+        let contents: [&[u8]; 3] = [b"abc", b"", &[7; 1_000]];
+        let all = few(&contents);
+        assert_eq!(Few::new(&all).contents().collect::<Vec<_>>(), contents);
+        let mut all = few(&[&[1; FEW_BYTES_MAX - 2 * FEW_EACH_BYTES - 5]]);
+        assert!(!Few::add(&mut all, b"123456") && Few::add(&mut all, b"12345") && !Few::add(&mut all, b""));
+        assert!(Request::read(&Request::PutAll(Few::new(&all)).to_bytes()).is_ok());
+        all.push(0);
+        for wrong in [&all[..], b"", &[1, 0, 0], &[2, 0, 0, 0, 9]] {
+            let read = Request::PutAll(Few(wrong)).to_bytes();
+            assert_eq!(Request::read(&read), Err(BulkError::Malformed), "{} bytes", wrong.len());
+        }
+        let mut changed = Request::PutAll(Few(&few(&contents))).to_bytes();
+        changed[7] ^= 1;
+        assert_eq!(Request::read(&changed), Err(BulkError::Crc));
+    }
+
     #[test]
     fn messages_come_back_as_they_were() {
         let chunk = Chunk { offset: 5, bytes: b"abc" };
@@ -205,6 +284,7 @@ mod tests {
             Request::Put { hash: HASH, total: 10 },
             Request::Chunk(chunk),
             Request::Locate { job: JobId(3), unit: u128::MAX },
+            Request::PutAll(Few::new(&few(&[b"abc", b"", b"d"]))),
         ] {
             assert_eq!(Request::read(&request.to_bytes()), Ok(request));
         }

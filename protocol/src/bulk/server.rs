@@ -3,7 +3,7 @@
 
 use std::io;
 
-use super::{BulkError, CHUNK_BYTES, Chunk, Located, Reply, Request};
+use super::{BulkError, CHUNK_BYTES, Chunk, Few, Located, Reply, Request};
 use crate::ids::{ContentHash, JobId};
 
 /// Where contents are kept. All streams share it.
@@ -41,6 +41,12 @@ pub trait Shelf {
     /// # Errors
     /// As of [`Shelf::begin`].
     fn keep(&self, transfer: Self::Transfer) -> io::Result<bool>;
+
+    /// Keeps contents that came together. Where it cannot keep one, those before it may be kept.
+    ///
+    /// # Errors
+    /// As of [`Shelf::begin`].
+    fn keep_all(&self, contents: Few<'_>) -> io::Result<()>;
 
     /// The stream of this one broke.
     fn break_off(&self, transfer: Self::Transfer);
@@ -117,6 +123,10 @@ impl<S: Shelf> Server<S> {
             Ok(Request::Get { hash, offset }) => self.get(hash, offset),
             Ok(Request::Put { hash, total }) => Some(self.put(hash, total)),
             Ok(Request::Chunk(chunk)) => self.take(&chunk),
+            Ok(Request::PutAll(contents)) => {
+                self.putting = None;
+                Some(self.shelf.keep_all(contents).map_or_else(|e| failed(&e), |()| Reply::Stored))
+            }
             Ok(Request::Locate { job, unit }) => {
                 Some(self.shelf.locate(job, unit).map_or_else(Reply::Refused, Reply::Located))
             }
@@ -283,6 +293,13 @@ mod tests {
             Ok(content.map(|it| self.kept.borrow_mut().insert(ContentHash::of(&it), it)).is_some())
         }
 
+        fn keep_all(&self, contents: Few<'_>) -> io::Result<()> {
+            self.has_room()?;
+            let each = contents.contents().map(|content| (ContentHash::of(content), content.to_vec()));
+            self.kept.borrow_mut().extend(each);
+            Ok(())
+        }
+
         fn break_off(&self, incoming: Incoming) {
             self.broken_off.borrow_mut().insert(incoming.hash(), incoming);
         }
@@ -420,6 +437,27 @@ mod tests {
         node.on_record(b"hello");
         assert_eq!(node.step(), say(Reply::Refused(BulkError::Malformed.to_string())));
         assert_eq!(node.step(), Next::HangUp);
+    }
+
+    #[test]
+    fn contents_that_come_together_are_stored_together_or_wait_together() {
+        let memory = Memory::default();
+        let mut all = Vec::new();
+        let contents: [&[u8]; 4] = [b"one", b"", b"three", b"one"];
+        contents.iter().for_each(|content| assert!(Few::add(&mut all, content)));
+        let mut node = Server::new(&memory);
+        *memory.full.borrow_mut() = Some("full".into());
+        let put = || Request::PutAll(Few::new(&all));
+        assert_eq!(ask(&mut node, put()), say(Reply::NoRoom("full".into())));
+        *memory.full.borrow_mut() = None;
+        // A transfer that was under way is given up by another question.
+        let (content, hash, total) = content();
+        ask(&mut node, Request::Put { hash, total });
+        assert_eq!(ask(&mut node, put()), say(Reply::Stored));
+        let kept = |content: &[u8]| memory.kept.borrow().get(&ContentHash::of(content)).cloned();
+        assert!(contents.iter().all(|content| kept(content).as_deref() == Some(content)));
+        assert_eq!(memory.kept.borrow().len(), 3);
+        assert_eq!(ask(&mut node, Request::Chunk(chunks(&content, 0).next().unwrap())), Next::HangUp);
     }
 
     #[test]

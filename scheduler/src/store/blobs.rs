@@ -148,6 +148,22 @@ impl Blobs {
         Ok(hash)
     }
 
+    /// As [`Blobs::put`], for one that a node brought, where it is known which: the result that names it is to follow.
+    /// Whether it was not there before.
+    pub(crate) fn bring(
+        &mut self,
+        content: &[u8],
+        from: Option<NodeId>,
+        now: Instant,
+    ) -> io::Result<(ContentHash, bool)> {
+        let hash = ContentHash::of(content);
+        let is_new = self.add(hash, |file| file.append(hash.0, content))?;
+        if let Some(node) = from {
+            self.names.bring(hash, node, now);
+        }
+        Ok((hash, is_new))
+    }
+
     /// As [`Blobs::put`], for a content that came in piece by piece and is whole; whether it was not there before. `None`:
     /// it does not have its hash, and nothing is kept.
     pub(crate) fn put_incoming(&mut self, incoming: &Incoming) -> io::Result<Option<bool>> {

@@ -276,7 +276,7 @@ fn streams() {
 #[test]
 fn bulk_messages() {
     let hash = ContentHash([7; 32]);
-    let mut good = golden(&["bulk-get", "bulk-put", "bulk-chunk", "bulk-found"]);
+    let mut good = golden(&["bulk-get", "bulk-put", "bulk-chunk", "bulk-put-all", "bulk-found"]);
     good.extend([
         bulk::Reply::Have { bytes: 9 }.to_bytes(),
         bulk::Reply::NoRoom("no \u{1b}room".into()).to_bytes(),

@@ -10,7 +10,8 @@ mod tally;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use starfarm_protocol::bulk::{
-    CHUNK_BYTES, Client, Deed, Health, IDLE_US, Incoming, Next, PATIENCE_US, Reply, Request, Server, Work,
+    CHUNK_BYTES, Client, Deed, Few, Health, IDLE_US, Incoming, Next, PATIENCE_US, Reply, Request, Server,
+    Work,
 };
 use starfarm_protocol::ids::ContentHash;
 
@@ -216,7 +217,16 @@ impl Bulk {
         self.memory.0.borrow_mut().tally.equal += u64::from(!order.fetch && self.orders.values().any(alike));
         let work = match order.fetch {
             true => Work::Get(Incoming::new(*hash)),
-            false => Work::Put { hash: *hash, content: Box::new(bytes.clone()) },
+            false => {
+                // Short ones travel together with others.
+                let mut few = Vec::new();
+                let is_short = Few::add(&mut few, bytes) && Few::add(&mut few, b"another");
+                if is_short {
+                    Work::PutAll(few)
+                } else {
+                    Work::Put { hash: *hash, content: Box::new(bytes.clone()) }
+                }
+            }
         };
         self.ordered += 1;
         self.orders.insert(self.ordered, order);

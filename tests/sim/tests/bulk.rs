@@ -15,6 +15,7 @@ fn contents_arrive_whole_over_streams_that_break_and_schedulers_that_die() {
         sum.hopeless += run.hopeless;
         sum.dropped += run.dropped;
         sum.no_room += run.no_room;
+        sum.together += run.together;
         sum.restarts += run.restarts;
         sum.streams += run.streams;
     }
@@ -27,6 +28,7 @@ fn contents_arrive_whole_over_streams_that_break_and_schedulers_that_die() {
         sum.hopeless,
         sum.dropped,
         sum.no_room,
+        sum.together,
         sum.restarts,
     ];
     assert!(seen.iter().all(|count| *count >= 20), "{sum:?}");

@@ -82,16 +82,16 @@ impl Default for Patience {
 /// ended as well. A process that not even KILL ends (one stuck in the kernel, or one of another user)
 /// keeps this call waiting.
 pub fn run(command: &CommandLine, cancel: &CancelFlag) -> UnitRun {
-    run_noting(command, cancel, Patience::default(), &mut || {})
+    run_noting(command, cancel, Patience::default(), &mut || None)
 }
 
-/// [`run`] with other time spans, that calls `lasts` once if the program still runs after 0.1 s: what the caller has put off
-/// until its end should not wait any longer.
+/// [`run`] with other time spans, that calls `lasts` if the program still runs after 0.1 s: what the caller has put off
+/// until its end should not wait any longer. It is called again after the time that it says, if it says one.
 pub fn run_noting(
     command: &CommandLine,
     cancel: &CancelFlag,
     patience: Patience,
-    lasts: &mut dyn FnMut(),
+    lasts: &mut dyn FnMut() -> Option<Duration>,
 ) -> UnitRun {
     let start = Instant::now();
     if cancel.is_forced() {
@@ -126,10 +126,10 @@ fn attend(
     start: Instant,
     cancel: &CancelFlag,
     patience: Patience,
-    lasts: &mut dyn FnMut(),
+    lasts: &mut dyn FnMut() -> Option<Duration>,
 ) -> UnitRun {
     let mut phase = Phase::Runs { until: command.timeout.and_then(|timeout| start.checked_add(timeout)) };
-    let mut note = Some((start + LONG, lasts));
+    let mut note = Note { at: Some(start + LONG), lasts };
     let stop = Stop { cancel, progress: command.progress.as_ref() };
     process.follow(&mut phase, stop, patience.term_to_kill, &mut note);
     let duration = start.elapsed();
@@ -159,6 +159,20 @@ fn end_of(command: &CommandLine, why: Option<Why>, status: io::Result<ExitStatus
                 "how `{program}` ended is not known ({error}): start the worker with SIGCHLD not ignored"
             );
             End::NotStarted(why, Lack::Line)
+        }
+    }
+}
+
+/// What is to be done while a long program runs, and when next.
+struct Note<'a> {
+    at: Option<Instant>,
+    lasts: &'a mut dyn FnMut() -> Option<Duration>,
+}
+
+impl Note<'_> {
+    fn do_if_due(&mut self) {
+        if self.at.take_if(|at| *at <= Instant::now()).is_some() {
+            self.at = (self.lasts)().map(|after| Instant::now() + after);
         }
     }
 }
@@ -223,23 +237,14 @@ impl Process {
     }
 
     /// Reads and waits until the program itself has ended, and sees to it that it does in time.
-    /// `note` is done once it is due.
-    fn follow(
-        &mut self,
-        phase: &mut Phase,
-        stop: Stop<'_>,
-        term_to_kill: Duration,
-        note: &mut Option<(Instant, &mut dyn FnMut())>,
-    ) {
+    /// `note` is done when it is due.
+    fn follow(&mut self, phase: &mut Phase, stop: Stop<'_>, term_to_kill: Duration, note: &mut Note<'_>) {
         loop {
-            if let Some((_, lasts)) = note.take_if(|(at, _)| *at <= Instant::now()) {
-                lasts();
-            }
+            note.do_if_due();
             let cancel_fd = phase.heeds_cancel().then(|| stop.fd());
             let fds = [self.stdout.fd(), self.stderr.fd(), self.watch.fd(), cancel_fd];
-            let note_at = note.as_ref().map(|(at, _)| *at);
             let stop_at = stop.alarm().filter(|_| phase.heeds_cancel());
-            let alarm = [phase.alarm(), self.watch.alarm(), note_at, stop_at].into_iter().flatten().min();
+            let alarm = [phase.alarm(), self.watch.alarm(), note.at, stop_at].into_iter().flatten().min();
             let [stdout, stderr, ended, _] = wait(fds, alarm);
             self.take(stdout, stderr);
             let is_silent = !self.is_heard();
@@ -320,7 +325,7 @@ mod tests {
             let mut process = Process::start(command).unwrap();
             process.watch = Watch::by_asking(process.pid);
             let cancel = CancelFlag::new().unwrap();
-            attend(process, command, Instant::now(), &cancel, Patience::default(), &mut || {})
+            attend(process, command, Instant::now(), &cancel, Patience::default(), &mut || None)
         };
         let quiet = run(&shell("exec >&- 2>&-; sleep 0.1; exit 5", None));
         assert_eq!(quiet.end, End::Exit(5));

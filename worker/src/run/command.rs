@@ -1,7 +1,7 @@
 //! The `command` executor: runs a task's units one by one and packs what came of them into parts. How a
 //! single program is run is in `exec`.
 //!
-//! Output too long for a result is stored at the scheduler before its unit counts as done, so a slot whose
+//! Output too long for a result is stored at the scheduler before its unit counts as done ([`Delivery`]), so a slot whose
 //! units write much waits while the scheduler is away; others go on.
 
 use std::ffi::OsString;
@@ -9,24 +9,24 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use starfarm_decomposers::template::{Rules, Template, UnitText};
 use starfarm_decomposers::{Chunks, Decomposer, ValueError};
 use starfarm_protocol::job::Per;
-use starfarm_protocol::limits::RESULT_BODY_BYTES_MAX;
 use starfarm_protocol::spec::{CommandWork, OutputLimit, Space};
 use starfarm_protocol::wire::CommandUnit;
 use starfarm_worker_core::Task;
 
+use super::delivery::{Delivery, Named};
 use super::executor::{Context, Executor};
-use super::files::{Made, UnitFiles};
+use super::files::UnitFiles;
 use super::record::record;
 use super::together::{self, Beside};
 use crate::bulk::FetchError;
 use crate::contents::Contents;
 use crate::exec::{self, CancelFlag, Captured, CommandLine, End, Lack, Patience, UnitRun};
-use crate::report::{FLUSH, Report};
+use crate::report::Report;
 
 /// A unit hangs that takes so many times what the others took: lambda x 10, as for a task that the scheduler tells of.
 const HANG_TIMES: u64 = 30;
@@ -93,8 +93,8 @@ impl Command {
         })
     }
 
-    /// Runs a unit, with what it needs fetched before and what it wrote stored after. It is refused where this node
-    /// cannot run it, whatever unit it is. `lasts` is called once if it takes long.
+    /// Runs a unit, with what it needs fetched before; says what its record names as well. It is refused where this node
+    /// cannot run it, whatever unit it is. `lasts` is called if it takes long.
     fn run_unit(
         &self,
         task: &Task,
@@ -102,8 +102,8 @@ impl Command {
         scratch: &Scratch,
         cancel: &CancelFlag,
         context: &Context,
-        lasts: &mut dyn FnMut(),
-    ) -> Result<CommandUnit, FetchError> {
+        lasts: &mut dyn FnMut() -> Option<Duration>,
+    ) -> Result<(CommandUnit, Vec<Named>), FetchError> {
         let text = self.text(task, unit, &context.contents, cancel)?;
         self.prepare(scratch, cancel, context)?;
         let line = self.line(task, &scratch.0, &text);
@@ -112,7 +112,7 @@ impl Command {
         if let Some(why) = self.refusal(&run.end) {
             return Err(FetchError::Refused(why.to_owned()));
         }
-        self.deliver(run, scratch, &text, cancel, context, lasts)
+        self.record(run, scratch, &text)
     }
 
     /// The scratch directory has a run's inputs and nothing else.
@@ -121,39 +121,19 @@ impl Command {
         self.files.as_ref().map_or(Ok(()), |files| files.bring(&scratch.0, cancel, context))
     }
 
-    /// What a run wrote is stored.
-    fn deliver(
+    /// What came of a run, with the files that it made where it passed.
+    fn record(
         &self,
         run: UnitRun,
         scratch: &Scratch,
         text: &UnitText,
-        cancel: &CancelFlag,
-        context: &Context,
-        lasts: &mut dyn FnMut(),
-    ) -> Result<CommandUnit, FetchError> {
+    ) -> Result<(CommandUnit, Vec<Named>), FetchError> {
         let passed = run.end == End::Exit(0);
         let made = match self.files.as_ref().filter(|_| passed) {
             Some(files) => files.collect(&scratch.0, text)?,
             None => Ok(None),
         };
-        if matches!(made, Ok(Some(_))) {
-            lasts();
-        }
-        let put = |bytes| {
-            // The scheduler keeps few contents of a node that no result names: those before this one must not wait for it.
-            lasts();
-            context.contents.put(bytes, cancel)
-        };
-        let put_files = |made: Made| context.contents.put_as(made.hash, Box::new(made), cancel);
-        record(run, self.limit.strict, (made, put_files), put).map_err(|error| {
-            match error {
-                // A unit is not done without its output.
-                FetchError::Refused(why) => {
-                    FetchError::Refused(format!("the scheduler does not keep its output: {why}"))
-                }
-                FetchError::Cancelled => FetchError::Cancelled,
-            }
-        })
+        record(run, self.limit.strict, made).ok_or(FetchError::Cancelled)
     }
 
     /// Runs all units of a task together, and reports what came of them.
@@ -163,7 +143,7 @@ impl Command {
         scratch: &Scratch,
         cancel: &CancelFlag,
         context: &Context,
-        report: &mut Report,
+        (delivery, report): (&mut Delivery<'_>, &mut Report),
     ) -> Result<(), FetchError> {
         let beside = Beside::new(&scratch.0);
         if self.lists_units {
@@ -180,32 +160,55 @@ impl Command {
             line.env.push(("STARFARM_DONE".into(), progress.0.clone().into()));
             line.progress = Some(progress);
         }
-        let run = exec::run_noting(&line, cancel, Patience::default(), &mut || report.flush());
+        let run = exec::run_noting(&line, cancel, Patience::default(), &mut || delivery.go_on(report));
         self.learn(&run, task.units);
         if let Some(why) = self.refusal(&run.end) {
             return Err(FetchError::Refused(why.to_owned()));
         }
         let told = line.progress.filter(|_| run.end != End::Exit(0)).and_then(|progress| progress.told());
-        let mut deliver = |run: UnitRun, lo: u128, units: u64| {
-            let duration = run.duration;
-            let lasts = &mut || report.flush();
-            let outcome = self.deliver(run, scratch, &text, cancel, context, lasts)?;
-            let mut body = Vec::new();
-            CommandUnit { units, ..outcome }.write(&mut body);
-            report.done(task, lo, units, duration, body);
-            Ok(())
+        let mut deliver = |run: UnitRun, units: u64| {
+            let (outcome, named) = self.record(run, scratch, &text)?;
+            delivery.add(&CommandUnit { units, ..outcome }, named, report)?;
+            delivery.finish(report)
         };
         let Some((units, part)) = together::finished(&run, told, task.units) else {
-            return deliver(run, task.lo, task.units);
+            return deliver(run, task.units);
         };
-        deliver(UnitRun { end: End::Exit(0), ..part }, task.lo, units)?;
+        if units > 0 {
+            deliver(UnitRun { end: End::Exit(0), ..part }, units)?;
+        }
         match task.units - units {
             0 => Ok(()),
             rest => {
                 let (stdout, duration) = (Captured::default(), Duration::ZERO);
-                deliver(UnitRun { stdout, duration, ..run }, task.lo + u128::from(units), rest)
+                deliver(UnitRun { stdout, duration, ..run }, rest)
             }
         }
+    }
+
+    /// Runs the units of a task one after another, until it is cancelled.
+    fn run_each(
+        &self,
+        task: &Task,
+        scratch: &Scratch,
+        cancel: &CancelFlag,
+        context: &Context,
+        (delivery, report): (&mut Delivery<'_>, &mut Report),
+    ) -> Result<(), FetchError> {
+        for unit in task.lo..task.hi() {
+            if cancel.is_raised() {
+                break;
+            }
+            context.board.begin(context.slot, task.job, unit);
+            // What is done before must not wait for the end of a unit that may take hours.
+            let lasts = &mut || delivery.go_on(report);
+            let (outcome, named) = self.run_unit(task, unit, scratch, cancel, context, lasts)?;
+            if let Some(failed) = context.failed.as_ref().filter(|_| outcome.failed.is_some()) {
+                failed.keep(&scratch.0, task, unit);
+            }
+            delivery.add(&outcome, named, report)?;
+        }
+        Ok(())
     }
 
     /// Why this node cannot run the job, where the end of a unit's run shows that it is not the unit's fault.
@@ -293,85 +296,21 @@ impl Executor for Command {
             Ok(scratch) => scratch,
             Err(error) => return report.refuse(task, task.lo, &no_scratch(context, &error)),
         };
-        if self.per == Per::Task {
-            if cancel.is_raised() {
-                return;
+        let mut delivery = Delivery::new(task, context.contents.bulk(), cancel);
+        let ran = match self.per {
+            Per::Task if cancel.is_raised() => return,
+            Per::Task => {
+                context.board.begin(context.slot, task.job, task.lo);
+                self.run_together(task, &scratch, cancel, context, (&mut delivery, report))
             }
-            context.board.begin(context.slot, task.job, task.lo);
-            let ran = self.run_together(task, &scratch, cancel, context, report);
-            context.board.end(context.slot);
-            if let Err(FetchError::Refused(why)) = ran {
-                report.refuse(task, task.lo, &why);
-            }
-            return;
-        }
-        let mut pack = Pack::new(task.lo);
-        for unit in task.lo..task.hi() {
-            if cancel.is_raised() {
-                break;
-            }
-            // What is done before must not wait for the end of a unit that may take hours.
-            let lasts = &mut || {
-                pack.report(task, report);
-                report.flush();
-            };
-            // Until its output is stored: a slot that fetches or stores is no less busy.
-            context.board.begin(context.slot, task.job, unit);
-            let ran = self.run_unit(task, unit, &scratch, cancel, context, lasts);
-            context.board.end(context.slot);
-            match ran {
-                Ok(record) => {
-                    if let Some(failed) = context.failed.as_ref().filter(|_| record.failed.is_some()) {
-                        failed.keep(&scratch.0, task, unit);
-                    }
-                    pack.add(&record, task, report);
-                }
-                Err(FetchError::Cancelled) => break,
-                Err(FetchError::Refused(why)) => {
-                    pack.report(task, report);
-                    return report.refuse(task, unit, &why);
-                }
-            }
-        }
-        pack.report(task, report);
-    }
-}
-
-/// Units that are done and not reported.
-struct Pack {
-    lo: u128,
-    units: u64,
-    duration_us: u64,
-    body: Vec<u8>,
-    since: Instant,
-}
-
-impl Pack {
-    fn new(lo: u128) -> Self {
-        Self { lo, units: 0, duration_us: 0, body: Vec::new(), since: Instant::now() }
-    }
-
-    /// Adds the next unit, and reports what is full or has waited long enough.
-    fn add(&mut self, unit: &CommandUnit, task: &Task, report: &mut Report) {
-        let mut bytes = Vec::new();
-        unit.write(&mut bytes);
-        if self.body.len() + bytes.len() > RESULT_BODY_BYTES_MAX {
-            self.report(task, report);
-        }
-        self.body.extend_from_slice(&bytes);
-        self.units += 1;
-        self.duration_us = self.duration_us.saturating_add(unit.duration_us);
-        if self.since.elapsed() >= FLUSH {
-            self.report(task, report);
-            report.flush_if_due();
-        }
-    }
-
-    fn report(&mut self, task: &Task, report: &mut Report) {
-        if self.units > 0 {
-            let duration = Duration::from_micros(self.duration_us);
-            report.done(task, self.lo, self.units, duration, std::mem::take(&mut self.body));
-            *self = Self::new(self.lo + u128::from(self.units));
+            Per::Unit => self.run_each(task, &scratch, cancel, context, (&mut delivery, report)),
+        };
+        // What was done before is delivered first, whatever became of the next one. A slot that stores is no less busy: until
+        // then the board names the last unit.
+        let delivered = delivery.finish(report);
+        context.board.end(context.slot);
+        if let Err(FetchError::Refused(why)) = delivered.and(ran) {
+            report.refuse(task, delivery.lo(), &why);
         }
     }
 }

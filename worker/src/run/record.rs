@@ -1,11 +1,12 @@
-//! The record of a program's run, as it travels: how it ended, and what it wrote, which is stored first where it is too
-//! long to ride along.
+//! The record of a program's run, as it travels: how it ended, and what it wrote. What is too long to ride along is named
+//! there, and to be stored first.
 
+use starfarm_protocol::ids::ContentHash;
 use starfarm_protocol::limits::INLINE_OUTPUT_BYTES_MAX;
 use starfarm_protocol::wire::{CommandUnit, FailReason, Files, Outputs, Stream};
 
+use super::delivery::Named;
 use super::files::Made;
-use crate::bulk::FetchError;
 use crate::exec::{Captured, End, UnitRun};
 
 /// Exit code in the record of a unit that ran out of time: what timeout(1) says.
@@ -13,14 +14,14 @@ const TIMEOUT_CODE: i32 = 124;
 /// Exit code in the record of a unit whose program could not be started.
 const NOT_STARTED_CODE: i32 = -1;
 
-/// The record of a unit's run; none where it was cancelled, or its output cannot be delivered: the unit then goes
-/// back. `made`: its files, where it passed; or why it has failed although it did.
+/// The record of a unit's run, and what it names; none where it was cancelled: the unit then goes back. `made`: its files,
+/// where it passed; or why it has failed although it did.
 pub(super) fn record(
     mut run: UnitRun,
     strict: bool,
-    (made, put_files): (Result<Option<Made>, String>, impl FnOnce(Made) -> Result<(), FetchError>),
-    put: impl FnMut(Vec<u8>) -> Result<starfarm_protocol::ids::ContentHash, FetchError>,
-) -> Result<CommandUnit, FetchError> {
+    made: Result<Option<Made>, String>,
+) -> Option<(CommandUnit, Vec<Named>)> {
+    let mut named = Vec::new();
     let duration_us = u64::try_from(run.duration.as_micros()).unwrap_or(u64::MAX);
     let (failed, code) = match run.end {
         End::Exit(0) if strict && (run.stdout.is_cut() || run.stderr.is_cut()) => {
@@ -31,7 +32,7 @@ pub(super) fn record(
         End::Exit(code) => (Some(FailReason::Exit), code),
         End::Signal(signal) => (Some(FailReason::Signal), signal),
         End::Timeout => (Some(FailReason::Timeout), TIMEOUT_CODE),
-        End::Cancelled => return Err(FetchError::Cancelled),
+        End::Cancelled => return None,
         End::NotStarted(why, _) => {
             let bytes = why.as_bytes()[..why.floor_char_boundary(INLINE_OUTPUT_BYTES_MAX)].to_vec();
             run.stdout = Captured::default();
@@ -42,7 +43,7 @@ pub(super) fn record(
     let files = match made {
         Ok(Some(made)) if failed.is_none() => {
             let files = Files { hash: made.hash, bytes: made.bytes, count: made.count };
-            put_files(made)?;
+            named.push(Named { hash: made.hash, content: Box::new(made) });
             Some(files)
         }
         Ok(_) => None,
@@ -54,17 +55,13 @@ pub(super) fn record(
             None
         }
     };
-    let outputs = Outputs { files, ..outputs(run.stdout, run.stderr, put)? };
-    Ok(CommandUnit { units: 1, failed, code, duration_us, outputs })
+    let outputs = Outputs { files, ..outputs(run.stdout, run.stderr, &mut named) };
+    Some((CommandUnit { units: 1, failed, code, duration_us, outputs }, named))
 }
 
 /// Both streams inline if they fit together, else the longer one is uploaded, else both. One of which a part was left
 /// out is always uploaded: inline nothing says how long it was.
-fn outputs(
-    stdout: Captured,
-    stderr: Captured,
-    mut put: impl FnMut(Vec<u8>) -> Result<starfarm_protocol::ids::ContentHash, FetchError>,
-) -> Result<Outputs, FetchError> {
+fn outputs(stdout: Captured, stderr: Captured, named: &mut Vec<Named>) -> Outputs {
     let (out, err) = (stdout.bytes.len(), stderr.bytes.len());
     let (out_cut, err_cut) = (stdout.is_cut(), stderr.is_cut());
     let fits = |bytes: usize| bytes <= INLINE_OUTPUT_BYTES_MAX;
@@ -75,27 +72,25 @@ fn outputs(
         (false, false) => (out_cut || !fits(out), true),
     };
     let mut stream = |captured: Captured, goes: bool| match goes {
-        false => Ok(Stream::Inline(captured.bytes)),
+        false => Stream::Inline(captured.bytes),
         true => {
             let (kept, total) = (captured.bytes.len() as u64, captured.total);
-            put(captured.bytes).map(|hash| Stream::Uploaded { hash, kept, total })
+            let hash = ContentHash::of(&captured.bytes);
+            named.push(Named { hash, content: Box::new(captured.bytes) });
+            Stream::Uploaded { hash, kept, total }
         }
     };
-    Ok(Outputs::streams(stream(stdout, out_goes)?, stream(stderr, err_goes)?))
+    Outputs::streams(stream(stdout, out_goes), stream(stderr, err_goes))
 }
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
-    use starfarm_protocol::ids::ContentHash;
     use starfarm_protocol::limits::RESULT_BODY_BYTES_MAX;
 
     use super::*;
     use crate::exec::Lack;
-
-    fn no_files(_: Made) -> Result<(), FetchError> {
-        panic!("no files were made")
-    }
 
     fn captured(bytes: usize) -> Captured {
         Captured { bytes: vec![b'x'; bytes], total: bytes as u64 }
@@ -111,10 +106,9 @@ mod tests {
     }
 
     fn where_to(stdout: usize, stderr: usize) -> (bool, bool) {
-        let unit = record(run(End::Exit(0), stdout, stderr), true, (Ok(None), no_files), |bytes| {
-            Ok(ContentHash::of(&bytes))
-        })
-        .unwrap();
+        let (unit, named) = record(run(End::Exit(0), stdout, stderr), true, Ok(None)).unwrap();
+        let hashes: Vec<_> = named.iter().map(|named| named.hash).collect();
+        assert_eq!(hashes, unit.outputs.uploaded().map(|(hash, _)| hash).collect::<Vec<_>>());
         let uploaded = |stream: &Stream| matches!(stream, Stream::Uploaded { .. });
         let mut body = Vec::new();
         unit.write(&mut body);
@@ -134,14 +128,17 @@ mod tests {
 
     #[test]
     fn ends_become_reasons_and_codes() {
-        let unit =
-            |end| record(run(end, 1, 1), false, (Ok(None), no_files), |_| panic!("nothing is uploaded"));
+        let unit = |end| {
+            let (unit, named) = record(run(end, 1, 1), false, Ok(None))?;
+            assert!(named.is_empty(), "nothing is uploaded");
+            Some(unit)
+        };
         let said = |end| unit(end).map(|u| (u.failed, u.code, u.duration_us));
-        assert_eq!(said(End::Exit(0)), Ok((None, 0, 3_000)));
-        assert_eq!(said(End::Exit(3)), Ok((Some(FailReason::Exit), 3, 3_000)));
-        assert_eq!(said(End::Signal(9)), Ok((Some(FailReason::Signal), 9, 3_000)));
-        assert_eq!(said(End::Timeout), Ok((Some(FailReason::Timeout), 124, 3_000)));
-        assert_eq!(said(End::Cancelled), Err(FetchError::Cancelled));
+        assert_eq!(said(End::Exit(0)), Some((None, 0, 3_000)));
+        assert_eq!(said(End::Exit(3)), Some((Some(FailReason::Exit), 3, 3_000)));
+        assert_eq!(said(End::Signal(9)), Some((Some(FailReason::Signal), 9, 3_000)));
+        assert_eq!(said(End::Timeout), Some((Some(FailReason::Timeout), 124, 3_000)));
+        assert_eq!(said(End::Cancelled), None);
         let lost = unit(End::NotStarted("ä".repeat(400), Lack::Program)).unwrap();
         assert_eq!((lost.failed, lost.code), (Some(FailReason::Exit), -1));
         assert_eq!(lost.outputs.stderr, Stream::Inline("ä".repeat(256).into()));
@@ -156,22 +153,12 @@ mod tests {
             (End::Exit(3), true, Some(FailReason::Exit)),
         ] {
             let run = UnitRun { stdout: cut(), ..run(end, 0, 500) };
-            let unit =
-                record(run, strict, (Ok(None), no_files), |bytes| Ok(ContentHash::of(&bytes))).unwrap();
+            let (unit, named) = record(run, strict, Ok(None)).unwrap();
+            assert_eq!(named[0].content.read(0, 99).unwrap(), b"head tail");
             let hash = ContentHash::of(b"head tail");
             assert_eq!(unit.outputs.stdout, Stream::Uploaded { hash, kept: 9, total: 600 });
             assert!(matches!(unit.outputs.stderr, Stream::Inline(_)), "it has room alone");
             assert_eq!(unit.failed, failed);
-        }
-    }
-
-    #[test]
-    fn a_unit_is_not_done_without_its_output() {
-        for miss in [FetchError::Refused("the disk is broken".into()), FetchError::Cancelled] {
-            assert_eq!(
-                record(run(End::Exit(0), 999, 1), false, (Ok(None), no_files), |_| Err(miss.clone())),
-                Err(miss)
-            );
         }
     }
 }

@@ -71,6 +71,11 @@ impl Talk<'_> {
                     let bytes = self.incoming.entry(hash).or_insert_with(|| Incoming::new(hash)).offset();
                     self.reply(&Reply::Have { bytes })?;
                 }
+                Request::PutAll(few) => {
+                    let each = few.contents().map(|content| (ContentHash::of(content), content.to_vec()));
+                    self.shared.lock().unwrap().contents.extend(each);
+                    self.reply(&Reply::Stored)?;
+                }
                 Request::Locate { job, unit } => {
                     let all = self.shared.lock().unwrap().located.clone();
                     let found = all.iter().find(|(of, located)| *of == job && located.has(unit));

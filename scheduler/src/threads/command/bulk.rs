@@ -6,7 +6,7 @@ use std::io;
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use starfarm_protocol::bulk::{IDLE_US, Located, Next, Request, Server, Shelf};
+use starfarm_protocol::bulk::{Few, IDLE_US, Located, Next, Request, Server, Shelf};
 use starfarm_protocol::ids::{ContentHash, JobId, NodeId, PublicKey};
 use starfarm_protocol::seal::Peer;
 use starfarm_protocol::spec::{JobSpec, Work};
@@ -85,14 +85,14 @@ impl NodeShelf<'_> {
 }
 
 impl Allowed {
-    /// Why `total` more bytes are not taken from a node that has put, or is putting, so many that no result names; `None`:
-    /// they are.
-    fn refusal(self, unnamed: u64, total: u64) -> Option<String> {
+    /// Why contents of `total` more bytes, the longest of them of `longest_put`, are not taken from a node that has put, or is
+    /// putting, so many that no result names; `None`: they are.
+    fn refusal(self, unnamed: u64, (longest_put, total): (u64, u64)) -> Option<String> {
         let Some(longest) = self.longest else {
             return Some("no unfinished job here runs programs, so nobody would want it".into());
         };
-        if total > longest {
-            return Some(format!("no job here keeps an output of {total} bytes: {longest} at most"));
+        if longest_put > longest {
+            return Some(format!("no job here keeps an output of {longest_put} bytes: {longest} at most"));
         }
         let most =
             longest.saturating_mul(UNNAMED_OUTPUTS * self.running.max(1)).saturating_add(UNNAMED_BYTES);
@@ -138,7 +138,7 @@ impl<'a> Shelf for &NodeShelf<'a> {
         let (unnamed, allowed) = (self.unnamed().of(&self.key), *self.allowed());
         let before = {
             let mut transfers = transfers(self.desk);
-            if let Some(why) = allowed.refusal(unnamed + transfers.of(&self.key), total) {
+            if let Some(why) = allowed.refusal(unnamed + transfers.of(&self.key), (total, total)) {
                 return Err(no_room(why));
             }
             transfers.begin(self.key, total);
@@ -171,6 +171,25 @@ impl<'a> Shelf for &NodeShelf<'a> {
             self.unnamed().put(incoming.hash, self.key, incoming.offset, Instant::now());
         }
         Ok(kept.is_some())
+    }
+
+    fn keep_all(&self, contents: Few<'_>) -> io::Result<()> {
+        let total = contents.contents().map(|content| content.len() as u64).sum();
+        let longest = contents.contents().map(|content| content.len() as u64).max().unwrap_or(0);
+        self.has_room(self.low_water().lack_for(total))?;
+        let (held, allowed) = (self.unnamed().of(&self.key), *self.allowed());
+        let held = held + transfers(self.desk).of(&self.key);
+        if let Some(why) = allowed.refusal(held, (longest, total)) {
+            return Err(no_room(why));
+        }
+        let now = Instant::now();
+        for content in contents.contents() {
+            let (hash, is_new) = self.blobs().bring(content, allowed.node, now)?;
+            if is_new {
+                self.unnamed().put(hash, self.key, content.len() as u64, now);
+            }
+        }
+        Ok(())
     }
 
     fn break_off(&self, (incoming, announced): Self::Transfer) {
@@ -259,7 +278,8 @@ pub(crate) async fn serve(desk: &Desk, channel: &mut Channel, peer: &Peer) -> io
             Next::Listen => match within(IDLE, channel.read_record()).await? {
                 Some(record) => {
                     let is_old = asked.is_none_or(|asked| asked.elapsed() >= ASK_PERIOD);
-                    if is_old && matches!(Request::read(&record), Ok(Request::Put { .. })) {
+                    let puts = matches!(Request::read(&record), Ok(Request::Put { .. } | Request::PutAll(_)));
+                    if is_old && puts {
                         let now = allowed(desk, peer.claim.name.clone(), &mut limits).await;
                         *shelf.allowed() = now;
                         asked = Some(Instant::now());
@@ -288,12 +308,14 @@ mod tests {
     #[test]
     fn a_node_may_put_what_some_job_keeps_as_long_as_results_name_it() {
         let mib = 1 << 20;
-        let says = |allowed: Allowed, unnamed, total| allowed.refusal(unnamed, total).unwrap_or_default();
+        let says =
+            |allowed: Allowed, unnamed, total| allowed.refusal(unnamed, (total, total)).unwrap_or_default();
         assert!(says(Allowed::default(), 0, 1).starts_with("no unfinished job here runs programs"));
         let allowed = Allowed { longest: Some(mib), running: 2, node: None };
         assert_eq!(says(allowed, 0, mib), "");
         assert!(says(allowed, 0, mib + 1).contains("1048576 at most"));
         assert_eq!(says(allowed, 71 * mib, mib), "");
+        assert_eq!(allowed.refusal(0, (mib, 3 * mib)), None, "several that are no longer come together");
         assert!(says(allowed, 71 * mib + 1, mib).starts_with("74448897 bytes of this node"));
         let late = Allowed { longest: Some(1 << 30), running: 0, node: None };
         assert_eq!(says(late, 0, 1 << 30), "", "it may bring what it did before a restart");

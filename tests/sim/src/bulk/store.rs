@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::io;
 use std::rc::Rc;
 
-use starfarm_protocol::bulk::{Chunk, Incoming, Located, Shelf};
+use starfarm_protocol::bulk::{Chunk, Few, Incoming, Located, Shelf};
 use starfarm_protocol::ids::{ContentHash, JobId};
 
 use super::tally::Transfers;
@@ -17,6 +17,16 @@ pub(super) struct Store {
     pub(super) broken_off: HashMap<ContentHash, Incoming>,
     pub(super) full: bool,
     pub(super) tally: Transfers,
+}
+
+impl Store {
+    fn has_room(&mut self) -> io::Result<()> {
+        if !self.full {
+            return Ok(());
+        }
+        self.tally.no_room += 1;
+        Err(io::Error::new(io::ErrorKind::StorageFull, "full"))
+    }
 }
 
 /// The store as each stream has it.
@@ -38,21 +48,14 @@ impl Shelf for Memory {
 
     fn begin(&self, hash: ContentHash, _: u64) -> io::Result<(Incoming, u64)> {
         let mut store = self.0.borrow_mut();
-        if store.full {
-            store.tally.no_room += 1;
-            return Err(io::Error::new(io::ErrorKind::StorageFull, "full"));
-        }
+        store.has_room()?;
         let incoming = store.broken_off.remove(&hash).unwrap_or_else(|| Incoming::new(hash));
         let offset = incoming.offset();
         Ok((incoming, offset))
     }
 
     fn take(&self, incoming: &mut Incoming, bytes: &[u8]) -> io::Result<()> {
-        let mut store = self.0.borrow_mut();
-        if store.full {
-            store.tally.no_room += 1;
-            return Err(io::Error::new(io::ErrorKind::StorageFull, "full"));
-        }
+        self.0.borrow_mut().has_room()?;
         incoming.take(&Chunk { offset: incoming.offset(), bytes }, u64::MAX).map_err(io::Error::other)
     }
 
@@ -60,6 +63,15 @@ impl Shelf for Memory {
         let hash = incoming.hash();
         let content = incoming.finish().ok();
         Ok(content.map(|content| self.0.borrow_mut().contents.insert(hash, content)).is_some())
+    }
+
+    fn keep_all(&self, contents: Few<'_>) -> io::Result<()> {
+        let mut store = self.0.borrow_mut();
+        store.has_room()?;
+        let each = contents.contents().map(|content| (ContentHash::of(content), content.to_vec()));
+        store.contents.extend(each);
+        store.tally.together += 1;
+        Ok(())
     }
 
     fn break_off(&self, incoming: Incoming) {

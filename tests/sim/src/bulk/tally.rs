@@ -7,6 +7,8 @@ pub struct Transfers {
     pub fetched: u64,
     /// Contents that were stored, whole.
     pub stored: u64,
+    /// Times that short contents were stored together.
+    pub together: u64,
     /// Transfers that went on where they were.
     pub resumed: u64,
     /// Equal contents that were on their way at one time.
