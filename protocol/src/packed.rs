@@ -70,6 +70,11 @@ impl Entry {
         self.body() + self.length
     }
 
+    /// CRC32C of its body.
+    pub fn body_crc(&self) -> u32 {
+        self.body_crc
+    }
+
     /// Whether `bytes` are the body that was written.
     pub fn has_body(&self, bytes: &[u8]) -> bool {
         bytes.len() as u64 == self.length && crc32c::crc32c(bytes) == self.body_crc

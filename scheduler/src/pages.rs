@@ -155,7 +155,8 @@ pub(crate) fn cannot_run(id: JobId, spec: &ContentHash, blobs: &Mutex<Blobs>) ->
     if lost.is_none() {
         let bytes = blobs.read(spec, 0, usize::MAX).ok().flatten().unwrap_or_default();
         if let Ok(spec) = JobSpec::from_bytes(&bytes) {
-            let missing = spec.contents().any(|hash| !blobs.knows(&hash));
+            // What cannot be looked for is as good as missing.
+            let missing = spec.contents().any(|hash| !blobs.knows(&hash).unwrap_or(false));
             lost = missing.then(|| ("list", "missing".to_owned()));
         }
     }
@@ -297,7 +298,10 @@ pub(crate) fn fetch(blobs: &Mutex<Blobs>, hash: &ContentHash, offset: u64) -> Re
     let mut blobs = blobs.lock().expect("a panic under the lock ends the process");
     match blobs.read(hash, offset, FETCH_BYTES) {
         Ok(Some(bytes)) => Response::Bytes(HexBytes(bytes)),
-        Ok(None) => Response::Lost(blobs.lack(hash)),
+        Ok(None) => match blobs.lack(hash) {
+            Ok(what) => Response::Lost(what),
+            Err(e) => error(ErrorCode::Conflict, format!("content {hash} cannot be looked for: {e}")),
+        },
         Err(e) => error(ErrorCode::Conflict, format!("content {hash} cannot be read: {e}")),
     }
 }

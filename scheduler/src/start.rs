@@ -219,7 +219,7 @@ fn without_specification(jobs: &[JobInfo], blobs: &mut Blobs) -> io::Result<Vec<
     let (mut notes, mut ended) = (Vec::new(), Vec::new());
     for job in jobs {
         if job.state.ended() {
-            ended.extend((!blobs.knows(&job.spec)).then(|| job.id.0.to_string()));
+            ended.extend((!blobs.knows(&job.spec)?).then(|| job.id.0.to_string()));
         } else if blobs.len(&job.spec)?.is_none() {
             notes.push(format!(
                 "the specification of job {} is gone or damaged, so no worker can go on with it: {AGAIN}, and the job goes \

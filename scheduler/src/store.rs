@@ -4,6 +4,7 @@
 pub(crate) mod blobs;
 pub(crate) mod checkpoint;
 pub(crate) mod disk;
+mod index;
 pub(crate) mod journal;
 mod keeper;
 mod keeper_main;
@@ -13,6 +14,7 @@ pub(crate) mod outputs;
 mod packed;
 mod sorted;
 pub(crate) mod state;
+mod table;
 #[cfg(test)]
 pub(crate) mod testing;
 pub(crate) mod transfers;

@@ -1,10 +1,11 @@
-//! Contents by their hash: job specifications, pieces of lists, long outputs. One packed file with an index in
-//! memory. Which outputs name a content is noted beside it ([`Names`]); who else needs one is the caller's to know.
+//! Contents by their hash: job specifications, pieces of lists, long outputs. One packed file, with an index that is made at
+//! a start and lies on the disk too ([`Index`]). Which outputs name a content is noted beside it ([`Names`]); who else needs
+//! one is the caller's to know.
 //!
 //! At a start headers alone are read. A content of an earlier start is hashed when it is first asked for; one that
 //! is not what its hash says is treated as absent, so that it can be put again, and named where it is read.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::fs::File;
 use std::io;
 use std::path::Path;
@@ -16,8 +17,10 @@ use starfarm_protocol::ids::{ContentHash, JobId, NodeId};
 use starfarm_protocol::packed::{Entry, Found};
 
 use crate::store::disk::{if_there, sync_folder};
+use crate::store::index::{Content, Index, State};
 use crate::store::names::Names;
 use crate::store::packed::PackedFile;
+use crate::store::table::Home;
 use crate::store::transfers::Incoming;
 
 /// What brings a content of a job file back: it comes again under the same hash.
@@ -29,38 +32,11 @@ const PIECE_BYTES: usize = 1 << 20;
 #[derive(Debug)]
 pub(crate) struct Blobs {
     file: PackedFile,
-    index: HashMap<ContentHash, Content>,
-    /// Bytes of all contents.
-    bytes: u64,
+    index: Index,
     /// Which outputs name them.
     pub(crate) names: Names,
     /// Something was written since the last sync.
     dirty: bool,
-}
-
-#[derive(Debug)]
-struct Content {
-    entry: Entry,
-    state: State,
-    asked: Instant,
-    /// When a job was last to be made from it.
-    kept: Option<Instant>,
-    /// It is about to be removed: nobody is told that it is here. Who brings it keeps it.
-    is_going: bool,
-}
-
-impl Content {
-    fn new(entry: Entry, state: State, asked: Instant) -> Self {
-        Self { entry, state, asked, kept: None, is_going: false }
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum State {
-    /// Not looked at since it was written by an earlier start, or since somebody had doubts.
-    Unread,
-    Whole,
-    Damaged,
 }
 
 impl Blobs {
@@ -70,7 +46,8 @@ impl Blobs {
         if file.end() == 0 {
             sync_folder(path)?;
         }
-        let Scanned { index, mut notes, torn } = scan(&file, path)?;
+        let home = Home::Folder(path.parent().unwrap_or(Path::new(".")).to_owned());
+        let Scanned { index, mut notes, torn } = scan(&file, path, &home)?;
         match torn {
             Some(0) => {
                 let aside = file.set_aside()?;
@@ -90,38 +67,40 @@ impl Blobs {
             }
             None => {}
         }
-        Ok((Self::with(file, index, torn.is_some()), notes))
+        Ok((Self { file, index, names: Names::new(&home), dirty: torn.is_some() }, notes))
     }
 
     /// The store of a farm that nobody runs; nothing in it is changed. Where there is no file, all contents are lost.
     pub(crate) fn look(path: &Path) -> io::Result<Self> {
         let there = if_there(PackedFile::look(path))?;
         let file = there.map_or_else(|| PackedFile::look(Path::new("/dev/null")), Ok)?;
-        let Scanned { index, .. } = scan(&file, path)?;
-        Ok(Self::with(file, index, false))
-    }
-
-    fn with(file: PackedFile, index: HashMap<ContentHash, Content>, dirty: bool) -> Self {
-        let bytes = index.values().map(|content| content.entry.length).sum();
-        Self { file, index, bytes, names: Names::default(), dirty }
+        let Scanned { index, .. } = scan(&file, path, &Home::Memory)?;
+        Ok(Self { file, index, names: Names::new(&Home::Memory), dirty: false })
     }
 
     /// Bytes of all contents.
     pub(crate) fn bytes(&self) -> u64 {
-        self.bytes
+        self.index.bytes()
     }
 
     /// An output of a job names a content.
-    pub(crate) fn name(&mut self, job: JobId, hash: &ContentHash) {
-        let bytes = self.index.get(hash).map_or(0, |content| content.entry.length);
-        self.names.name(job, *hash, bytes);
+    pub(crate) fn name(&mut self, job: JobId, hash: &ContentHash) -> io::Result<()> {
+        let bytes = self.index.get(hash)?.map_or(0, |content| content.entry.length);
+        self.names.name(job, *hash, bytes)
     }
 
     /// A node offers a content of so many bytes: where it is here already, a result that names it is to follow.
-    pub(crate) fn offer(&mut self, hash: &ContentHash, bytes: u64, from: NodeId, now: Instant) {
-        if self.has(hash, bytes) {
+    pub(crate) fn offer(
+        &mut self,
+        hash: &ContentHash,
+        bytes: u64,
+        from: NodeId,
+        now: Instant,
+    ) -> io::Result<()> {
+        if self.has(hash, bytes)? {
             self.names.bring(*hash, from, now);
         }
+        Ok(())
     }
 
     /// As [`Blobs::put`], for a content that a job is to be made from: it stays for a while, whoever else gives it up.
@@ -133,11 +112,10 @@ impl Blobs {
 
     /// Whether a content is here and whole: then it stays for a while as one that was just put for a job.
     pub(crate) fn keep_for_job(&mut self, hash: &ContentHash) -> io::Result<bool> {
-        let is_whole = self.whole(hash)?.is_some();
-        if let Some(content) = self.index.get_mut(hash).filter(|_| is_whole) {
-            content.kept = Some(Instant::now());
-        }
-        Ok(is_whole)
+        let Some(content) = self.whole(hash)? else { return Ok(false) };
+        let kept_ms = Some(self.index.now_ms());
+        self.index.set(hash, &Content { kept_ms, ..content })?;
+        Ok(true)
     }
 
     /// Keeps a content; says its hash. One that is there already takes no more room. It is durable after
@@ -179,8 +157,8 @@ impl Blobs {
         hash: ContentHash,
         append: impl FnOnce(&mut PackedFile) -> io::Result<Entry>,
     ) -> io::Result<bool> {
-        if let Some(content) = self.index.get_mut(&hash) {
-            content.is_going = false;
+        if let Some(content) = self.index.get(&hash)?.filter(|content| content.is_going) {
+            self.index.set(&hash, &Content { is_going: false, ..content })?;
         }
         if self.whole(&hash)?.is_some() {
             return Ok(false);
@@ -188,8 +166,7 @@ impl Blobs {
         // Before the write: a part of a write that fails may stand there too.
         self.dirty = true;
         let entry = append(&mut self.file)?;
-        let damaged = self.index.insert(hash, Content::new(entry, State::Whole, Instant::now()));
-        self.bytes = self.bytes + entry.length - damaged.map_or(0, |content| content.entry.length);
+        self.index.set(&hash, &Content::new(entry, State::Whole, self.index.now_ms()))?;
         Ok(true)
     }
 
@@ -217,14 +194,15 @@ impl Blobs {
 
     /// Bytes of a content; `None` where it is not here, or not whole.
     pub(crate) fn len(&mut self, hash: &ContentHash) -> io::Result<Option<u64>> {
-        Ok(self.whole(hash)?.map(|entry| entry.length))
+        Ok(self.whole(hash)?.map(|content| content.entry.length))
     }
 
     /// A content of `bytes` bytes is here, whole as far as anybody looked.
-    pub(crate) fn has(&mut self, hash: &ContentHash, bytes: u64) -> bool {
-        let Some(content) = self.index.get_mut(hash) else { return false };
-        content.asked = Instant::now();
-        content.state != State::Damaged && content.entry.length == bytes && !content.is_going
+    pub(crate) fn has(&mut self, hash: &ContentHash, bytes: u64) -> io::Result<bool> {
+        let content = self.index.ask(hash)?;
+        Ok(content.is_some_and(|content| {
+            content.state != State::Damaged && content.entry.length == bytes && !content.is_going
+        }))
     }
 
     /// Up to `max` bytes of a content from `offset`; empty at its end, `None` where it is not here or not whole.
@@ -234,44 +212,45 @@ impl Blobs {
         offset: u64,
         max: usize,
     ) -> io::Result<Option<Vec<u8>>> {
-        self.whole(hash)?.map(|entry| self.file.read(&entry, offset, max)).transpose()
+        self.whole(hash)?.map(|content| self.file.read(&content.entry, offset, max)).transpose()
     }
 
     /// What became of a content that should be here; `None` where it is whole. `anew`: what was found or written before
     /// is not believed.
     pub(crate) fn loss(&mut self, hash: &ContentHash, anew: bool) -> io::Result<Option<OutputLoss>> {
-        match self.index.get_mut(hash) {
+        match self.index.get(hash)? {
             None => return Ok(Some(OutputLoss::Missing)),
-            Some(content) if anew => content.state = State::Unread,
+            Some(content) if anew => self.index.set(hash, &Content { state: State::Unread, ..content })?,
             Some(_) => {}
         }
         Ok(self.whole(hash)?.is_none().then_some(OutputLoss::Damaged))
     }
 
     /// Whether a content is known at all. Its bytes are not looked at.
-    pub(crate) fn knows(&self, hash: &ContentHash) -> bool {
-        self.index.contains_key(hash)
+    pub(crate) fn knows(&self, hash: &ContentHash) -> io::Result<bool> {
+        Ok(self.index.get(hash)?.is_some())
     }
 
     /// What is wrong with a content that was looked for and cannot be had.
-    pub(crate) fn lack(&self, hash: &ContentHash) -> OutputLoss {
-        match self.index.get(hash) {
+    pub(crate) fn lack(&self, hash: &ContentHash) -> io::Result<OutputLoss> {
+        Ok(match self.index.get(hash)? {
             Some(content) if content.state == State::Damaged => OutputLoss::Damaged,
             _ => OutputLoss::Missing,
-        }
+        })
     }
 
     /// The same, for a person.
     pub(crate) fn lament(&self, hash: &ContentHash) -> String {
         match self.lack(hash) {
-            OutputLoss::Damaged => {
+            Ok(OutputLoss::Damaged) => {
                 format!("content {hash} is damaged on the scheduler's disk: {AGAIN}")
             }
-            OutputLoss::Missing => {
+            Ok(OutputLoss::Missing) => {
                 format!(
                     "content {hash} is not on the scheduler's disk; unless its job was deleted, it is lost: {AGAIN}"
                 )
             }
+            Err(e) => format!("content {hash} cannot be looked for on the scheduler's disk: {e}"),
         }
     }
 
@@ -279,24 +258,34 @@ impl Blobs {
     /// the content was put or looked for, or the store was opened: what nobody names may be named soon, by the job
     /// it was sent for or the result it belongs to. What outputs name stays in any case. Returns how many it removed.
     pub(crate) fn retain(&mut self, keep: impl Fn(&ContentHash, Duration) -> bool) -> io::Result<usize> {
-        let now = Instant::now();
-        let goes = |(hash, content): (&ContentHash, &Content)| {
-            let idle = now.saturating_duration_since(content.asked);
-            (!keep(hash, idle) && !self.names.is_named(hash)).then_some(*hash)
-        };
-        let gone: Vec<_> = self.index.iter().filter_map(goes).collect();
-        self.remove(&gone)?;
-        Ok(gone.len())
+        let now_ms = self.index.now_ms();
+        let mut gone = Vec::new();
+        self.index.each(|hash, content| {
+            let idle = Duration::from_millis(now_ms.saturating_sub(content.asked_ms));
+            if !keep(&hash, idle) {
+                gone.push(hash);
+            }
+        })?;
+        let mut unnamed = Vec::new();
+        for hash in gone {
+            unnamed.extend((!self.names.is_named(&hash)?).then_some(hash));
+        }
+        self.remove(&unnamed)?;
+        Ok(unnamed.len())
     }
 
     /// From now on nobody is told that these contents are here, so no new result names them; but for those that outputs
     /// name, or that a result on its way may, or that a job was to be made from in the time `lately`.
-    pub(crate) fn let_go(&mut self, hashes: &[ContentHash], lately: Duration, now: Instant) {
+    pub(crate) fn let_go(&mut self, hashes: &[ContentHash], lately: Duration) -> io::Result<()> {
+        let now_ms = self.index.now_ms();
         for hash in hashes {
-            let Some(content) = self.index.get_mut(hash) else { continue };
-            let is_kept = content.kept.is_some_and(|kept| now.saturating_duration_since(kept) < lately);
-            content.is_going = !is_kept && !self.names.is_named(hash) && !self.names.is_awaited(hash);
+            let Some(content) = self.index.get(hash)? else { continue };
+            let lately_ms = lately.as_millis() as u64;
+            let is_kept = content.kept_ms.is_some_and(|kept_ms| now_ms.saturating_sub(kept_ms) < lately_ms);
+            let is_going = !is_kept && !self.names.is_named(hash)? && !self.names.is_awaited(hash);
+            self.index.set(hash, &Content { is_going, ..content })?;
         }
+        Ok(())
     }
 
     /// Removes those of these contents that were let go, unless somebody has brought or named them since, or they are
@@ -309,10 +298,12 @@ impl Blobs {
     ) -> io::Result<Vec<ContentHash>> {
         let (mut gone, mut stay) = (Vec::new(), Vec::new());
         for hash in hashes {
-            let Some(content) = self.index.get_mut(hash) else { continue };
-            let was_going = std::mem::take(&mut content.is_going);
-            if !self.names.is_named(hash) && !needed.contains(hash) {
-                if was_going { &mut gone } else { &mut stay }.push(*hash);
+            let Some(content) = self.index.get(hash)? else { continue };
+            if content.is_going {
+                self.index.set(hash, &Content { is_going: false, ..content })?;
+            }
+            if !self.names.is_named(hash)? && !needed.contains(hash) {
+                if content.is_going { &mut gone } else { &mut stay }.push(*hash);
             }
         }
         self.remove(&gone)?;
@@ -320,25 +311,26 @@ impl Blobs {
     }
 
     fn remove(&mut self, hashes: &[ContentHash]) -> io::Result<()> {
+        let mut was_last = false;
         for hash in hashes {
-            let Some(content) = self.index.get(hash) else { continue };
+            let Some(content) = self.index.get(hash)? else { continue };
             self.file.remove(&content.entry)?;
-            self.bytes -= content.entry.length;
-            self.index.remove(hash);
+            self.index.remove(hash)?;
+            was_last |= content.entry.end() == self.file.end();
         }
-        if hashes.is_empty() {
+        if !was_last {
             return Ok(());
         }
-        let end = self.index.values().map(|content| content.entry.end()).max().unwrap_or(0);
-        if end < self.file.end() { self.file.cut(end) } else { Ok(()) }
+        let mut end = 0;
+        self.index.each(|_, content| end = end.max(content.entry.end()))?;
+        self.file.cut(end)
     }
 
-    /// A content's entry, if it is here and what its hash says.
-    fn whole(&mut self, hash: &ContentHash) -> io::Result<Option<Entry>> {
-        let Some(content) = self.index.get_mut(hash).filter(|content| !content.is_going) else {
+    /// A content, if it is here and what its hash says.
+    fn whole(&mut self, hash: &ContentHash) -> io::Result<Option<Content>> {
+        let Some(mut content) = self.index.ask(hash)?.filter(|content| !content.is_going) else {
             return Ok(None);
         };
-        content.asked = Instant::now();
         if content.state == State::Unread {
             let mut hasher = blake3::Hasher::new();
             let mut offset = 0;
@@ -349,27 +341,28 @@ impl Blobs {
             }
             let right = *hasher.finalize().as_bytes() == hash.0;
             content.state = if right { State::Whole } else { State::Damaged };
+            self.index.set(hash, &content)?;
         }
-        Ok((content.state == State::Whole).then_some(content.entry))
+        Ok((content.state == State::Whole).then_some(content))
     }
 }
 
 struct Scanned {
-    index: HashMap<ContentHash, Content>,
+    index: Index,
     notes: Vec<String>,
     /// From here on nothing can be read.
     torn: Option<u64>,
 }
 
-fn scan(file: &PackedFile, path: &Path) -> io::Result<Scanned> {
-    let (mut index, mut notes, mut torn) = (HashMap::new(), Vec::new(), None);
-    let now = Instant::now();
+fn scan(file: &PackedFile, path: &Path, home: &Home) -> io::Result<Scanned> {
+    let (mut index, mut notes, mut torn) = (Index::new(home), Vec::new(), None);
+    let now_ms = index.now_ms();
     for found in file.scan(0) {
         match found? {
             Found::Entry(entry) if entry.gone => {}
             // One that is there twice was damaged where it was first.
             Found::Entry(entry) => {
-                index.insert(ContentHash(entry.label), Content::new(entry, State::Unread, now));
+                index.set(&ContentHash(entry.label), &Content::new(entry, State::Unread, now_ms))?;
             }
             Found::Damage(from, to) => notes.push(format!(
                 "{}: bytes {from} to {to} are damaged; what was there is lost, the rest is kept",

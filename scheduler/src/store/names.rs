@@ -1,23 +1,30 @@
 //! Who names a content: the jobs whose outputs do, each once, and the nodes that brought it and whose result has not come
 //! yet. A content goes with the last job that named it, and never before a result that is on its way.
 //!
-//! In memory alone. What earlier starts wrote is read once, beside everything else ([`Names::complete`]); what comes
+//! On the disk, so that memory does not grow with the contents; made anew by each start. What earlier starts wrote is read once, beside everything else ([`Names::complete`]); what comes
 //! later is told as it comes in. To tell the same twice is harmless, so the two need not wait for each other.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::io;
 use std::time::{Duration, Instant};
 
 use starfarm_protocol::ids::{ContentHash, JobId, NodeId};
 
+use super::table::{Home, Table};
 use super::unnamed::UNNAMED_KEPT;
 
 /// A result follows its contents within seconds, or once the worker hears its scheduler again.
 const RESULT_WAIT: Duration = UNNAMED_KEPT;
 
-#[derive(Debug, Default)]
+/// A content's hash and a job's number.
+const PAIR: usize = 40;
+
+#[derive(Debug)]
 pub(crate) struct Names {
-    by_content: BTreeSet<(ContentHash, JobId)>,
-    by_job: BTreeSet<(JobId, ContentHash)>,
+    /// Each content with each job that names it.
+    pairs: Table<PAIR, 0>,
+    /// How many jobs name a content.
+    counts: Table<32, 4>,
     /// Bytes of the contents that a job names. One that two jobs name is counted for both.
     bytes: HashMap<JobId, u64>,
     brought: BTreeMap<(ContentHash, NodeId), Brought>,
@@ -35,12 +42,33 @@ struct Brought {
 }
 
 impl Names {
+    pub(crate) fn new(home: &Home) -> Self {
+        Self {
+            pairs: Table::new(home),
+            counts: Table::new(home),
+            bytes: HashMap::new(),
+            brought: BTreeMap::new(),
+            is_complete: false,
+            gone: HashSet::new(),
+        }
+    }
+
     /// An output of a job names a content of so many bytes.
-    pub(crate) fn name(&mut self, job: JobId, hash: ContentHash, bytes: u64) {
-        if self.by_content.insert((hash, job)) {
-            self.by_job.insert((job, hash));
+    pub(crate) fn name(&mut self, job: JobId, hash: ContentHash, bytes: u64) -> io::Result<()> {
+        let pair = pair(hash, job);
+        if self.pairs.get(&pair)?.is_none() {
+            // First: one that is counted too often stays, one that is counted too seldom would be lost.
+            let others = self.count(&hash)?;
+            self.counts.insert(&hash.0, &(others + 1).to_le_bytes())?;
+            self.pairs.insert(&pair, &[])?;
             *self.bytes.entry(job).or_default() += bytes;
         }
+        Ok(())
+    }
+
+    /// How many jobs name a content.
+    fn count(&self, hash: &ContentHash) -> io::Result<u32> {
+        Ok(self.counts.get(&hash.0)?.map_or(0, u32::from_le_bytes))
     }
 
     /// A node brought a content, or offered one that is here: its result is to follow.
@@ -65,8 +93,8 @@ impl Names {
     }
 
     /// Some job's output names it.
-    pub(crate) fn is_named(&self, hash: &ContentHash) -> bool {
-        self.by_content.range((*hash, JobId(0))..).next().is_some_and(|(named, _)| named == hash)
+    pub(crate) fn is_named(&self, hash: &ContentHash) -> io::Result<bool> {
+        Ok(self.count(hash)? > 0)
     }
 
     /// It was brought, and the result that names it may be on its way.
@@ -80,30 +108,62 @@ impl Names {
     }
 
     /// A job is deleted. The contents that it named, and no other job does.
-    pub(crate) fn forget(&mut self, job: JobId) -> Vec<ContentHash> {
+    pub(crate) fn forget(&mut self, job: JobId) -> io::Result<Vec<ContentHash>> {
         if !self.is_complete {
             self.gone.insert(job);
-            return Vec::new();
+            return Ok(Vec::new());
         }
-        self.bytes.remove(&job);
-        let of_it = self.by_job.range((job, ContentHash([0; 32]))..=(job, ContentHash([0xFF; 32])));
-        let mut hashes: Vec<_> = of_it.map(|(_, hash)| *hash).collect();
-        for hash in &hashes {
-            self.by_job.remove(&(job, *hash));
-            self.by_content.remove(&(*hash, job));
-        }
-        hashes.retain(|hash| !self.is_named(hash));
-        hashes
+        let gone = [job].into();
+        self.forget_all(&gone)
     }
 
     /// All that earlier starts wrote was told. The contents that only jobs named which were deleted meanwhile.
-    pub(crate) fn complete(&mut self) -> Vec<ContentHash> {
+    pub(crate) fn complete(&mut self) -> io::Result<Vec<ContentHash>> {
         self.is_complete = true;
         let gone = std::mem::take(&mut self.gone);
-        let mut hashes: Vec<_> = gone.into_iter().flat_map(|job| self.forget(job)).collect();
-        hashes.retain(|hash| !self.is_named(hash));
-        hashes
+        self.forget_all(&gone)
     }
+
+    fn forget_all(&mut self, jobs: &HashSet<JobId>) -> io::Result<Vec<ContentHash>> {
+        // Most jobs name none: for them nothing is looked through.
+        let before = self.bytes.len();
+        self.bytes.retain(|job, _| !jobs.contains(job));
+        if self.bytes.len() == before {
+            return Ok(Vec::new());
+        }
+        let mut gone = Vec::new();
+        self.pairs.each(|pair, []| {
+            let (hash, job) = parts(pair);
+            if jobs.contains(&job) {
+                gone.push((hash, job));
+            }
+        })?;
+        let mut hashes = Vec::new();
+        for (hash, job) in gone {
+            self.pairs.remove(&pair(hash, job))?;
+            match self.count(&hash)?.saturating_sub(1) {
+                0 => {
+                    self.counts.remove(&hash.0)?;
+                    hashes.push(hash);
+                }
+                left => drop(self.counts.insert(&hash.0, &left.to_le_bytes())?),
+            }
+        }
+        Ok(hashes)
+    }
+}
+
+fn pair(hash: ContentHash, job: JobId) -> [u8; PAIR] {
+    let mut pair = [0; PAIR];
+    pair[..32].copy_from_slice(&hash.0);
+    pair[32..].copy_from_slice(&job.0.to_le_bytes());
+    pair
+}
+
+fn parts(pair: &[u8; PAIR]) -> (ContentHash, JobId) {
+    let (hash, job) = pair.split_at(32);
+    let hash = ContentHash(hash.try_into().expect("32 bytes"));
+    (hash, JobId(u64::from_le_bytes(job.try_into().expect("8 bytes"))))
 }
 
 #[cfg(test)]
@@ -114,8 +174,8 @@ mod tests {
     const TWO: ContentHash = ContentHash([0xFF; 32]);
 
     fn complete() -> Names {
-        let mut names = Names::default();
-        assert_eq!(names.complete(), []);
+        let mut names = Names::new(&Home::Memory);
+        assert_eq!(names.complete().unwrap(), []);
         names
     }
 
@@ -123,27 +183,31 @@ mod tests {
     fn a_content_goes_with_the_last_job_that_names_it() {
         let mut names = complete();
         for (job, hash) in [(1, ONE), (1, ONE), (1, TWO), (2, ONE), (3, TWO)] {
-            names.name(JobId(job), hash, 10);
+            names.name(JobId(job), hash, 10).unwrap();
         }
         assert_eq!([1, 2, 3, 4].map(|job| names.bytes(JobId(job))), [20, 10, 10, 0]);
-        assert_eq!(names.forget(JobId(1)), [], "others name both");
-        assert_eq!((names.bytes(JobId(1)), names.is_named(&ONE)), (0, true));
-        assert_eq!(names.forget(JobId(3)), [TWO]);
-        assert_eq!(names.forget(JobId(3)), []);
-        assert_eq!(names.forget(JobId(2)), [ONE]);
-        assert!(!names.is_named(&ONE) && names.by_job.is_empty() && names.bytes.is_empty());
+        assert_eq!(names.forget(JobId(1)).unwrap(), [], "others name both");
+        assert_eq!((names.bytes(JobId(1)), names.is_named(&ONE).unwrap()), (0, true));
+        assert_eq!(names.forget(JobId(3)).unwrap(), [TWO]);
+        assert_eq!(names.forget(JobId(3)).unwrap(), []);
+        assert_eq!(names.forget(JobId(2)).unwrap(), [ONE]);
+        assert!(
+            !names.is_named(&ONE).unwrap()
+                && (names.pairs.len() + names.counts.len() == 0)
+                && names.bytes.is_empty()
+        );
     }
 
     #[test]
     fn what_is_read_of_a_job_that_was_deleted_meanwhile_does_not_count() {
-        let mut names = Names::default();
-        names.name(JobId(1), ONE, 10);
-        assert_eq!(names.forget(JobId(1)), [], "it is not known yet who else names it");
+        let mut names = Names::new(&Home::Memory);
+        names.name(JobId(1), ONE, 10).unwrap();
+        assert_eq!(names.forget(JobId(1)).unwrap(), [], "it is not known yet who else names it");
         for (job, hash) in [(1, ONE), (1, TWO), (2, TWO)] {
-            names.name(JobId(job), hash, 10);
+            names.name(JobId(job), hash, 10).unwrap();
         }
-        assert_eq!(names.complete(), [ONE]);
-        assert_eq!(names.forget(JobId(2)), [TWO]);
+        assert_eq!(names.complete().unwrap(), [ONE]);
+        assert_eq!(names.forget(JobId(2)).unwrap(), [TWO]);
     }
 
     #[test]

@@ -233,7 +233,7 @@ impl JournalThread {
             let Record::Ran { job, node, units, .. } = record else { continue };
             for (hash, _) in units.iter().flat_map(|(_, unit)| unit.outputs.uploaded()) {
                 unnamed.forget(&hash);
-                blobs.name(*job, &hash);
+                self.done(blobs.name(*job, &hash));
                 blobs.names.follow(hash, *node);
             }
         }

@@ -55,7 +55,7 @@ fn a_content_that_came_in_pieces_is_kept_once_and_only_with_its_hash() {
     assert_eq!(blobs.put_incoming(&incoming(&content)).unwrap(), Some(false));
     for mut blobs in [blobs, open(&path)] {
         assert_eq!(blobs.read(&hash, 0, usize::MAX).unwrap().unwrap(), content);
-        let entry = blobs.index[&hash].entry;
+        let entry = blobs.index.get(&hash).unwrap().unwrap().entry;
         assert!(blobs.file.body(&entry).unwrap().is_some(), "its CRC is right");
     }
     fs::remove_file(path).unwrap();
@@ -105,7 +105,7 @@ fn damage_is_named_hides_one_content_and_is_mended_by_putting_it_again() {
     let contents = [&b"zero"[..], b"one", b"two"];
     let mut blobs = open(&path);
     let hashes = contents.map(|content| blobs.put(content).unwrap());
-    let entry = blobs.index[&hashes[1]].entry;
+    let entry = blobs.index.get(&hashes[1]).unwrap().unwrap().entry;
     let bytes = fs::read(&path).unwrap();
     for at in entry.at..entry.end() {
         let mut bytes = bytes.clone();
@@ -137,7 +137,7 @@ fn a_content_that_is_damaged_later_is_noticed_by_who_has_doubts_and_can_be_put_a
     let path = scratch("later");
     let mut blobs = open(&path);
     let (one, gone) = (blobs.put(b"one").unwrap(), ContentHash([0; 32]));
-    let at = blobs.index[&one].entry.body();
+    let at = blobs.index.get(&one).unwrap().unwrap().entry.body();
     std::os::unix::fs::FileExt::write_all_at(&*blobs.file.file(), b"x", at).unwrap();
     assert_eq!(blobs.loss(&one, false).unwrap(), None, "it was whole");
     assert_eq!(blobs.loss(&one, true).unwrap(), Some(OutputLoss::Damaged));
@@ -176,7 +176,7 @@ fn what_nobody_needs_gives_its_room_back() {
     blobs.retain(|_, idle| idle < Duration::from_secs(3_600)).unwrap();
     assert_eq!(blobs.index.len(), 8, "all were put just now");
     let hour = Duration::from_secs(3_600);
-    blobs.index.values_mut().for_each(|content| content.asked = Instant::now() - hour);
+    blobs.index.age(hour);
     assert!(blobs.len(&hashes[5]).unwrap().is_some() && blobs.put(&vec![1; 1 << 20]).unwrap() == hashes[1]);
     blobs.retain(|hash, idle| idle < hour / 2 || *hash == hashes[7]).unwrap();
     assert_eq!(blobs.index.len(), 3, "two were asked for just now");
@@ -206,25 +206,28 @@ fn a_content_that_is_let_go_stays_for_whoever_named_or_brought_it_meanwhile() {
     let hashes: Vec<_> = (0..7_u8).map(|i| blobs.put(&vec![i; 1 << 20]).unwrap()).collect();
     let [gone, named, brought, awaited, needed, kept, asked] = hashes[..] else { panic!("there are seven") };
     assert_eq!(blobs.bytes(), 7 << 20);
-    blobs.names.complete();
-    blobs.offer(&awaited, 1 << 20, NodeId(1), now);
-    blobs.offer(&gone, 5, NodeId(1), now);
+    blobs.names.complete().unwrap();
+    blobs.offer(&awaited, 1 << 20, NodeId(1), now).unwrap();
+    blobs.offer(&gone, 5, NodeId(1), now).unwrap();
     blobs.put_for_job(&vec![5; 1 << 20]).unwrap();
     assert!(blobs.keep_for_job(&asked).unwrap());
-    blobs.let_go(&hashes, hour, now);
+    blobs.let_go(&hashes, hour).unwrap();
     for hash in [gone, named, brought, needed] {
-        assert!(!blobs.has(&hash, 1 << 20) && blobs.len(&hash).unwrap().is_none(), "nobody relies on it now");
+        assert!(
+            !blobs.has(&hash, 1 << 20).unwrap() && blobs.len(&hash).unwrap().is_none(),
+            "nobody relies on it now"
+        );
         assert!(!blobs.keep_for_job(&hash).unwrap(), "and no job");
     }
-    assert!([awaited, kept, asked].iter().all(|hash| blobs.has(hash, 1 << 20)));
+    assert!([awaited, kept, asked].iter().all(|hash| blobs.has(hash, 1 << 20).unwrap()));
     // It was said before to be here.
-    blobs.name(JobId(1), &named);
+    blobs.name(JobId(1), &named).unwrap();
     assert_eq!(blobs.put(&vec![2; 1 << 20]).unwrap(), brought);
     let stay = blobs.remove_gone(&hashes, &HashSet::from([needed])).unwrap();
     assert_eq!(stay, [brought, awaited, kept, asked]);
     assert_eq!(blobs.bytes(), 6 << 20);
     for mut blobs in [blobs, open(&path)] {
-        let there: Vec<_> = hashes.iter().map(|hash| blobs.has(hash, 1 << 20)).collect();
+        let there: Vec<_> = hashes.iter().map(|hash| blobs.has(hash, 1 << 20).unwrap()).collect();
         assert_eq!(there, [false, true, true, true, true, true, true]);
         assert_eq!(blobs.bytes(), 6 << 20);
     }

@@ -69,10 +69,9 @@ impl NodeShelf<'_> {
     }
 
     /// Where the content is here already, it stays until the result that names it has come.
-    fn offered(&self, hash: &ContentHash, bytes: u64) {
-        if let Some(node) = self.allowed().node {
-            self.blobs().offer(hash, bytes, node, Instant::now());
-        }
+    fn offered(&self, hash: &ContentHash, bytes: u64) -> io::Result<()> {
+        let node = self.allowed().node;
+        node.map_or(Ok(()), |node| self.blobs().offer(hash, bytes, node, Instant::now()))
     }
 
     fn low_water(&self) -> &LowWater {
@@ -290,7 +289,7 @@ pub(crate) async fn serve(desk: &Desk, channel: &mut Channel, peer: &Peer) -> io
                         *shelf.located.lock().expect("a panic under the lock ends the process") = found;
                     }
                     if let Ok(Request::Put { hash, total }) = Request::read(&record) {
-                        shelf.offered(&hash, total);
+                        shelf.offered(&hash, total)?;
                     }
                     server.on_record(&record);
                 }

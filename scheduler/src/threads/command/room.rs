@@ -10,7 +10,7 @@
 use std::collections::HashSet;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use starfarm_net::say;
 use starfarm_protocol::admin::Response;
@@ -75,7 +75,7 @@ pub(super) async fn made_from(desk: &Desk, id: JobId) -> io::Result<Vec<ContentH
 pub(super) async fn give_back(desk: &Arc<Desk>, id: JobId, made_from: Vec<ContentHash>) -> io::Result<()> {
     desk.house.outputs.lock().expect("a panic under the lock ends the process").delete(id)?;
     desk.house.merges.delete(id)?;
-    let mut contents = locked(&desk.house.blobs).names.forget(id);
+    let mut contents = locked(&desk.house.blobs).names.forget(id)?;
     contents.extend(made_from);
     let stay = remove(desk, contents).await?;
     if !stay.is_empty() {
@@ -91,7 +91,10 @@ async fn remove(desk: &Desk, contents: Vec<ContentHash>) -> io::Result<Vec<Conte
         let (house, some) = (Arc::clone(&desk.house), Arc::clone(&contents));
         let act = move |_: &mut Farm, _: u64, _: &mut _| {
             let some = &some[from..some.len().min(from + LET_GO)];
-            locked(&house.blobs).let_go(some, LATELY, Instant::now());
+            let let_go = locked(&house.blobs).let_go(some, LATELY);
+            if let Err(e) = let_go {
+                say(&format!("contents of deleted jobs stay for now: {e}"));
+            }
             Response::Done
         };
         // The answer comes once all is durable that was said before.
@@ -134,7 +137,10 @@ pub(super) async fn sweep_later(desk: Arc<Desk>) {
     if let Err(e) = read.unwrap_or_else(|e| Err(io::Error::other(e))) {
         return say(&format!("outputs cannot be read, so contents of deleted jobs stay: {e}"));
     }
-    let gone = locked(&desk.house.blobs).names.complete();
+    let gone = match locked(&desk.house.blobs).names.complete() {
+        Ok(gone) => gone,
+        Err(e) => return say(&format!("contents of deleted jobs stay: {e}")),
+    };
     let jobs = desk.house.outputs.lock().expect("a panic under the lock ends the process").jobs();
     desk.house.tell_stored(jobs.unwrap_or_default());
     if let Err(e) = remove(&desk, gone).await {
@@ -153,7 +159,13 @@ fn read_names(outputs: &Mutex<OutputStore>, blobs: &Mutex<Blobs>) -> io::Result<
     let jobs = outputs.lock().expect("a panic under the lock ends the process").unread()?;
     for job in jobs {
         let snapshot = outputs.lock().expect("a panic under the lock ends the process").read(job)?;
-        snapshot.each_named(|hash| locked(blobs).name(job, hash))?;
+        let mut named = Ok(());
+        snapshot.each_named(|hash| {
+            if named.is_ok() {
+                named = locked(blobs).name(job, hash);
+            }
+        })?;
+        named?;
     }
     Ok(())
 }
@@ -198,7 +210,7 @@ mod tests {
             unread
         };
         assert_eq!(read(), [JobId(8), JobId(9)]);
-        assert_eq!(blobs.lock().unwrap().names.complete(), []);
+        assert_eq!(blobs.lock().unwrap().names.complete().unwrap(), []);
         assert_eq!(blobs.lock().unwrap().names.bytes(JobId(8)), 1_200);
         outputs
             .lock()
@@ -212,9 +224,9 @@ mod tests {
         std::fs::rename(dir.join("moved"), dir.join("8.outputs")).unwrap();
         assert_eq!(read(), [JobId(8)]);
         let mut blobs = blobs.lock().unwrap();
-        assert_eq!(blobs.names.forget(JobId(9)), [], "job 8 names it");
+        assert_eq!(blobs.names.forget(JobId(9)).unwrap(), [], "job 8 names it");
         assert_eq!(blobs.retain(|_, _| false).unwrap(), 1, "one has no name");
-        assert_eq!([one, two, nobodys].map(|hash| blobs.knows(&hash)), [true, true, false]);
+        assert_eq!([one, two, nobodys].map(|hash| blobs.knows(&hash).unwrap()), [true, true, false]);
         std::fs::remove_dir_all(dir).unwrap();
     }
 }
