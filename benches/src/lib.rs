@@ -5,6 +5,8 @@ pub mod bare;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
+use starfarm_e2e::Daemon;
+
 /// Threads that programs are run on, as many as the machines have cores that the figures are for.
 pub const THREADS: usize = 2;
 
@@ -28,4 +30,12 @@ pub fn rate(count: usize, one: &(impl Fn() + Sync)) -> f64 {
 pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(0.0)
+}
+
+/// A line of a daemon's `/proc/PID/status`, in KiB.
+pub fn kib(daemon: &Daemon, key: &str) -> i64 {
+    let path = format!("/proc/{}/status", daemon.pid().as_raw_nonzero());
+    let status = std::fs::read_to_string(path).expect("the daemon runs");
+    let line = status.lines().find_map(|line| line.strip_prefix(key)).expect("Linux prints this line");
+    line.trim().trim_end_matches(" kB").parse().expect("a number of KiB")
 }

@@ -13,7 +13,7 @@
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use starfarm_benches::{bare, median, rate};
+use starfarm_benches::{bare, kib, median, rate};
 use starfarm_chaos::{Faults, Proxy};
 use starfarm_e2e::{Daemon, Farm, TempDir, program, run, until, worker_args};
 
@@ -203,12 +203,4 @@ fn checkpoints(count: u64) {
         ours - first,
         its - second
     );
-}
-
-/// A line of a daemon's `/proc/PID/status`, in KiB.
-fn kib(daemon: &Daemon, key: &str) -> i64 {
-    let path = format!("/proc/{}/status", daemon.pid().as_raw_nonzero());
-    let status = std::fs::read_to_string(path).expect("the daemon runs");
-    let line = status.lines().find_map(|line| line.strip_prefix(key)).expect("Linux prints this line");
-    line.trim().trim_end_matches(" kB").parse().expect("a number of KiB")
 }
