@@ -12,6 +12,7 @@ pub mod growth;
 pub mod list;
 pub mod program;
 pub mod range;
+mod recent;
 pub mod subset;
 pub mod template;
 

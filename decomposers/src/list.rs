@@ -1,7 +1,7 @@
 //! Lists: one line, one unit. The lines lie in chunks that are known by their hashes and are looked up
 //! one at a time, so a worker needs only the chunks that its tasks touch.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use starfarm_protocol::ids::ContentHash;
 use starfarm_protocol::spec::Chunk;
@@ -9,6 +9,7 @@ use starfarm_protocol::spec::Chunk;
 use crate::decomposer::{Chunks, Decomposer, in_space, too_large};
 use crate::error::ValueError;
 use crate::lines::Lines;
+use crate::recent::Recent;
 
 /// A list of lines in chunks; see [`Chunk`].
 pub struct List {
@@ -16,8 +17,7 @@ pub struct List {
     /// `starts[i]` is the first unit of chunk i; the last entry is N.
     starts: Vec<u128>,
     chunks: Arc<dyn Chunks>,
-    /// The chunk used last: a task walks through its units in order.
-    last: Mutex<Option<(usize, Arc<Lines>)>>,
+    recent: Recent<usize>,
 }
 
 impl List {
@@ -35,7 +35,7 @@ impl List {
         let size = || format!("the list's {} chunks hold too many lines", pieces.len());
         let starts = starts(pieces).ok_or_else(|| too_large(&size()))?;
         let hashes = pieces.iter().map(|piece| piece.hash).collect();
-        Ok(Self { hashes, starts, chunks, last: Mutex::new(None) })
+        Ok(Self { hashes, starts, chunks, recent: Recent::new() })
     }
 
     /// The chunk that holds `unit`, which is below N: what must be at hand for the unit's value.
@@ -44,19 +44,14 @@ impl List {
     }
 
     fn lines(&self, chunk: usize) -> Result<Arc<Lines>, ValueError> {
-        // The cache is replaced as a whole, so a panic elsewhere cannot leave half of it behind.
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, lines)) = last.as_ref().filter(|(number, _)| *number == chunk) {
-            return Ok(Arc::clone(lines));
-        }
-        let hash = self.hashes[chunk];
-        let content = self.chunks.chunk(&hash).ok_or(ValueError::ChunkMissing(hash))?;
-        let lines = Arc::new(Lines::new(content));
-        if lines.count() != self.starts[chunk + 1] - self.starts[chunk] {
-            return Err(ValueError::ChunkMalformed(hash));
-        }
-        *last = Some((chunk, Arc::clone(&lines)));
-        Ok(lines)
+        let look_up = || {
+            let hash = self.hashes[chunk];
+            let content = self.chunks.chunk(&hash).ok_or(ValueError::ChunkMissing(hash))?;
+            let lines = Lines::new(content);
+            let are_right = lines.count() == self.starts[chunk + 1] - self.starts[chunk];
+            if are_right { Ok((chunk, lines)) } else { Err(ValueError::ChunkMalformed(hash)) }
+        };
+        self.recent.get(|number| *number == chunk, look_up).map(|(_, lines)| lines)
     }
 }
 

@@ -11,6 +11,7 @@ use starfarm_protocol::spec::OwnSpace;
 use crate::decomposer::{Chunks, Decomposer};
 use crate::error::ValueError;
 use crate::lines::Lines;
+use crate::recent::Recent;
 
 /// Contents whose places are remembered; a worker seldom has tasks of more than a few.
 const LOCATED_MAX: usize = 1_024;
@@ -21,8 +22,7 @@ pub struct Program {
     chunks: Arc<dyn Chunks>,
     /// Contents by their first units.
     located: Mutex<BTreeMap<u128, Located>>,
-    /// The one that was used last: a task walks through its units in order.
-    last: Mutex<Option<(Located, Arc<Lines>)>>,
+    recent: Recent<Located>,
 }
 
 impl Program {
@@ -44,8 +44,8 @@ impl Program {
                 return Err(format!("two values are named `{name}`: rename one"));
             }
         }
-        let (located, last) = Default::default();
-        Ok(Self { names: space.names.clone(), chunks, located, last })
+        let (located, recent) = (Mutex::default(), Recent::new());
+        Ok(Self { names: space.names.clone(), chunks, located, recent })
     }
 
     /// The unit's values, one of each name, or the only one.
@@ -58,21 +58,16 @@ impl Program {
     }
 
     fn lines(&self, unit: u128) -> Result<(Located, Arc<Lines>), ValueError> {
-        // Each is replaced as a whole, so a panic elsewhere cannot leave half of it behind.
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((located, lines)) = last.as_ref().filter(|(located, _)| located.has(unit)) {
-            return Ok((*located, Arc::clone(lines)));
-        }
-        let all = self.located.lock().unwrap_or_else(PoisonError::into_inner);
-        let near = all.range(..=unit).next_back().map(|(_, located)| *located);
-        let located = near.filter(|located| located.has(unit)).ok_or(ValueError::NotLocated(unit))?;
-        let content = self.chunks.chunk(&located.hash).ok_or(ValueError::ChunkMissing(located.hash))?;
-        let lines = Arc::new(Lines::new(content));
-        if lines.count() != u128::from(located.units) {
-            return Err(ValueError::ChunkMalformed(located.hash));
-        }
-        *last = Some((located, Arc::clone(&lines)));
-        Ok((located, lines))
+        let look_up = || {
+            let all = self.located.lock().unwrap_or_else(PoisonError::into_inner);
+            let near = all.range(..=unit).next_back().map(|(_, located)| *located);
+            let located = near.filter(|located| located.has(unit)).ok_or(ValueError::NotLocated(unit))?;
+            let content = self.chunks.chunk(&located.hash).ok_or(ValueError::ChunkMissing(located.hash))?;
+            let lines = Lines::new(content);
+            let are_right = lines.count() == u128::from(located.units);
+            if are_right { Ok((located, lines)) } else { Err(ValueError::ChunkMalformed(located.hash)) }
+        };
+        self.recent.get(|located| located.has(unit), look_up)
     }
 }
 
