@@ -12,10 +12,11 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use starfarm_protocol::admin::frames::{FrameReader, frame};
+use starfarm_protocol::admin::pieces::{self, Pieces};
 use starfarm_protocol::admin::{
     EventLine, Explanation, JobCommand, JobInfo, NodeInfo, Request, Response, StatusInfo, Subject,
 };
-use starfarm_protocol::ids::JobId;
+use starfarm_protocol::ids::{ContentHash, JobId};
 use starfarm_protocol::units::Units;
 use starfarm_scheduler::AtRest;
 
@@ -111,10 +112,15 @@ impl Client {
     /// # Errors
     /// The scheduler's own, see [`Failure`]'s conversion; [`Exit::Unreachable`] where the connection ends.
     pub(crate) fn ask(&mut self, request: &Request) -> Result<Response, Failure> {
+        self.ask_with(request, b"")
+    }
+
+    /// The same, with the content that the request announces, if any.
+    fn ask_with(&mut self, request: &Request, content: &[u8]) -> Result<Response, Failure> {
         let answer = match &mut self.peer {
             Peer::AtRest(farm) => farm.answer(request),
             Peer::Scheduler(wire, reader) => {
-                ask_scheduler(&mut **wire, reader, request, &self.whereabouts, self.tells)?
+                ask_scheduler(&mut **wire, reader, (request, content), &self.whereabouts, self.tells)?
             }
         };
         match answer {
@@ -135,6 +141,19 @@ impl Client {
     /// Asks for something that is answered with `Done`.
     pub(crate) fn command(&mut self, request: &Request) -> Result<(), Failure> {
         ask!(self, request, Response::Done => ())
+    }
+
+    /// Sends a content that a submission needs, which has this hash.
+    ///
+    /// # Errors
+    /// It is too long to be sent ([`Exit::Usage`]); as [`Client::ask`].
+    pub(crate) fn put(&mut self, hash: ContentHash, content: &[u8]) -> Result<(), Failure> {
+        let bytes = content.len() as u64;
+        Pieces::of(bytes).map_err(Failure::usage)?;
+        match self.ask_with(&Request::Put { hash, bytes }, content)? {
+            Response::Done => Ok(()),
+            _ => Err(self.surprise()),
+        }
     }
 
     /// All jobs, or those with these numbers.
@@ -191,7 +210,7 @@ impl Client {
 fn ask_scheduler(
     wire: &mut dyn Wire,
     reader: &mut FrameReader,
-    request: &Request,
+    (request, content): (&Request, &[u8]),
     place: &str,
     tells: bool,
 ) -> Result<Response, Failure> {
@@ -205,6 +224,7 @@ fn ask_scheduler(
     // A scheduler that turns the caller away answers and closes without reading: look for its words
     // even where the request could not be sent.
     let sent = wire.send(&frame);
+    let sent = sent.and_then(|()| pieces::frames(content).try_for_each(|piece| wire.send(&piece)));
     if tells && sent.is_ok() && !is_readable(wire, asked_to_wait + UNTOLD_MAX) {
         let (silent, max) = (UNTOLD_MAX.as_secs(), SILENCE_MAX.as_secs());
         say(&format!(

@@ -1,6 +1,6 @@
 //! What an admin command asks and what the scheduler answers: JSON values, one request and one answer at a
 //! time, over the local socket or the sealed TCP channel. Units are decimal strings; everything else that counts is a
-//! number. The command line prints these very values as JSON.
+//! number. The command line prints these very values as JSON. Contents alone go as raw bytes: their [`pieces`].
 
 pub mod explain;
 pub mod frames;
@@ -8,6 +8,7 @@ pub mod lines;
 mod merge;
 mod node;
 mod output;
+pub mod pieces;
 mod status;
 
 use serde::{Deserialize, Serialize};
@@ -42,8 +43,10 @@ pub enum Request {
     /// Which of these contents the farm does not have, asked before a submission that needs them; answered with `Lacking`.
     /// The others stay for an hour, whether a job comes to need them or not.
     Lacking { hashes: Vec<ContentHash> },
-    /// A content of a submission: a list's chunk, a part of an input. Sent before [`Request::Submit`]; answered with `Done`.
-    Blob { bytes: HexBytes },
+    /// A content of a submission: a list's chunk, a part of an input, of so many bytes. Its [`pieces`] follow. Sent before
+    /// [`Request::Submit`]; answered with `Done` when all pieces have come. After an error amid them the scheduler closes
+    /// the connection.
+    Put { hash: ContentHash, bytes: u64 },
     /// A new job.
     Submit(Submit),
     /// The jobs with these numbers; of none: all jobs.

@@ -264,6 +264,8 @@ fn contents_and_admin_requests_travel() {
     golden("bulk-located", &bulk::Reply::Located(located).to_bytes());
     golden("bulk-found", &bulk::Reply::Found { total: 3 }.to_bytes());
     golden("admin-status", &admin::frames::frame(&admin::Request::Status).unwrap());
+    let put = admin::frames::frame(&admin::Request::Put { hash, bytes: 3 }).unwrap();
+    golden("admin-put", &[put, admin::pieces::frames(b"hi\n").flatten().collect()].concat());
 }
 
 #[test]

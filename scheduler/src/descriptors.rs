@@ -14,8 +14,8 @@ use crate::threads::command::door::WAITING_MAX;
 const DISK: u64 = 384;
 /// Connections that the local socket has for itself, so that whoever sits at the machine is always heard.
 pub(crate) const LOCAL_PLACES: usize = 64;
-/// A connection over TCP has a socket, and a file for a content on its way in.
-const OF_REMOTE_PLACE: u64 = 2;
+/// A connection has a socket, and a file for a content on its way in.
+const OF_PLACE: u64 = 2;
 /// Connections over TCP at one time that have shaken hands, where descriptors do not say less.
 const REMOTE_PLACES_MAX: usize = 4_096;
 /// How many there are where the system gives hardly any descriptors.
@@ -36,8 +36,8 @@ pub(crate) fn remote_places() -> usize {
 }
 
 fn remote_places_of(limit: Option<u64>) -> usize {
-    let taken = DISK + (LOCAL_PLACES + WAITING_MAX) as u64;
-    let left = limit.map_or(usize::MAX, |limit| (limit.saturating_sub(taken) / OF_REMOTE_PLACE) as usize);
+    let taken = DISK + OF_PLACE * LOCAL_PLACES as u64 + WAITING_MAX as u64;
+    let left = limit.map_or(usize::MAX, |limit| (limit.saturating_sub(taken) / OF_PLACE) as usize);
     left.clamp(REMOTE_PLACES_MIN, REMOTE_PLACES_MAX)
 }
 
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn connections_leave_room_for_the_disk() {
-        assert_eq!(remote_places_of(Some(1_024)), 224);
+        assert_eq!(remote_places_of(Some(1_024)), 192);
         assert_eq!(remote_places_of(Some(256)), REMOTE_PLACES_MIN);
         assert_eq!(remote_places_of(Some(1 << 20)), REMOTE_PLACES_MAX);
         assert_eq!(remote_places_of(None), REMOTE_PLACES_MAX);

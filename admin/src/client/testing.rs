@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 
 use starfarm_protocol::admin::Request;
 use starfarm_protocol::admin::frames::FrameReader;
+use starfarm_protocol::admin::pieces::{PIECE_BYTES_MAX, Pieces};
 
 use super::local;
 
@@ -46,11 +47,28 @@ pub(crate) fn try_next_request(socket: &mut UnixStream, reader: &mut FrameReader
         if let Some(request) = reader.next_message().unwrap() {
             return Some(request);
         }
-        let mut piece = [0; 1_000];
-        let bytes = socket.read(&mut piece).unwrap();
-        if bytes == 0 {
+        if !read_some(socket, reader) {
             return None;
         }
-        reader.push(&piece[..bytes]);
     }
+}
+
+/// The content that a caller has announced.
+pub(crate) fn next_content(socket: &mut UnixStream, reader: &mut FrameReader, bytes: u64) -> Vec<u8> {
+    let (mut pieces, mut content) = (Pieces::of(bytes).unwrap(), Vec::new());
+    while !pieces.are_whole() {
+        match reader.next_bytes(PIECE_BYTES_MAX).unwrap() {
+            Some(piece) => content.extend_from_slice(pieces.take(&piece).unwrap()),
+            None => assert!(read_some(socket, reader), "the client hung up"),
+        }
+    }
+    content
+}
+
+/// Whether anything came before the caller hung up.
+fn read_some(socket: &mut UnixStream, reader: &mut FrameReader) -> bool {
+    let mut piece = [0; 1_000];
+    let bytes = socket.read(&mut piece).unwrap();
+    reader.push(&piece[..bytes]);
+    bytes > 0
 }

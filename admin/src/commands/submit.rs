@@ -10,7 +10,7 @@ use std::path::Path;
 use starfarm_protocol::admin::{JobCommand, JobInfo, Place, Request, Response};
 use starfarm_protocol::ids::{ContentHash, JobId};
 use starfarm_protocol::job::JobState;
-use starfarm_protocol::spec::{HexBytes, Work};
+use starfarm_protocol::spec::Work;
 
 use super::halt::Halting;
 use super::results::{Folder, Follower, Sinks};
@@ -126,7 +126,7 @@ pub(crate) fn hash(job: &JobFile) -> ContentHash {
 /// Sends what the farm has lost of what a job is made from, all else it has already.
 pub(crate) fn put_back(client: &mut Client, job: &JobFile) -> Result<(), Failure> {
     contents::send(client, job)?;
-    client.command(&Request::Blob { bytes: HexBytes(job.spec.to_bytes()) })
+    client.put(hash(job), &job.spec.to_bytes())
 }
 
 /// Uploads the list, if there is one, and submits the job.

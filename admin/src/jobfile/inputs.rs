@@ -22,13 +22,13 @@ pub(crate) struct InputFile {
 }
 
 impl InputFile {
-    /// Shows `visit` its parts one by one.
+    /// Shows `visit` its parts one by one, each with its hash.
     ///
     /// # Errors
     /// It cannot be read, or is not what it was when it was hashed; the sentence names it.
     pub(crate) fn each_part(
         &self,
-        mut visit: impl FnMut(&[u8]) -> Result<(), Failure>,
+        mut visit: impl FnMut(ContentHash, &[u8]) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let name = self.source.display();
         let unreadable = |e: io::Error| Failure::usage(format!("cannot read the input `{name}`: {e}"));
@@ -43,7 +43,7 @@ impl InputFile {
             if ContentHash::of(&part) != *hash {
                 return Err(changed());
             }
-            visit(&part)?;
+            visit(*hash, &part)?;
         }
         match next_part(&mut file).map_err(unreadable)?.is_empty() {
             true => Ok(()),

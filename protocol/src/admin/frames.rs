@@ -2,7 +2,8 @@
 //! blocking calls, and by the scheduler, with tokio.
 //!
 //! A frame is a length, u32 little endian, and that many bytes of JSON: a [`super::Request`] one way, a
-//! [`super::Response`] the other, one for each request, in order. The local socket carries frames as they
+//! [`super::Response`] the other, one for each request, in order. Behind a request that announces a content
+//! come frames that are no JSON: its [pieces](super::pieces). The local socket carries frames as they
 //! are. A sealed stream carries them cut into records, see [`records`], after a first record that is the
 //! one byte [`ADMIN_STREAM`]; a frame may begin and end anywhere in a record.
 
@@ -21,8 +22,7 @@ pub const FRAME_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Longest request of somebody who may only look: such keys are given to many.
 pub const WATCH_BYTES_MAX: usize = 64 << 10;
 /// Bytes of a frame that one sealed record carries at most.
-pub const RECORD_BYTES_MAX: usize = 60 * 1024;
-const _: () = assert!(RECORD_BYTES_MAX <= crate::seal::stream::RECORD_PLAIN_MAX);
+pub const RECORD_BYTES_MAX: usize = crate::seal::stream::RECORD_PLAIN_MAX;
 
 /// Why a frame cannot be written or read. After an error in reading, the connection must be closed.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -62,6 +62,11 @@ pub fn frame<T: Serialize>(message: &T) -> Result<Vec<u8>, FrameError> {
     Ok(bytes)
 }
 
+/// The frame of what is no JSON; at most [`FRAME_BYTES_MAX`].
+pub(super) fn raw_frame(bytes: &[u8]) -> Vec<u8> {
+    [&(bytes.len() as u32).to_le_bytes(), bytes].concat()
+}
+
 /// What the records of a sealed stream carry of `frame`, in order.
 pub fn records(frame: &[u8]) -> impl Iterator<Item = &[u8]> {
     frame.chunks(RECORD_BYTES_MAX)
@@ -95,17 +100,32 @@ impl FrameReader {
     /// # Errors
     /// [`FrameError`], as soon as a length that is too long is there.
     pub fn next_message<T: DeserializeOwned>(&mut self) -> Result<Option<T>, FrameError> {
+        let Some(json) = self.body(self.bytes_max)? else { return Ok(None) };
+        let (message, length) = (serde_json::from_slice(json), json.len());
+        let message = message.map_err(|e| FrameError::Malformed(e.to_string()))?;
+        self.held.drain(..FRAME_HEADER_BYTES + length);
+        Ok(Some(message))
+    }
+
+    /// The next frame as it is, of at most so many bytes; `None` until all of it is there.
+    ///
+    /// # Errors
+    /// [`FrameError::TooLong`], as soon as the length is there.
+    pub fn next_bytes(&mut self, bytes_max: usize) -> Result<Option<Vec<u8>>, FrameError> {
+        let Some(body) = self.body(bytes_max)?.map(<[u8]>::to_vec) else { return Ok(None) };
+        self.held.drain(..FRAME_HEADER_BYTES + body.len());
+        Ok(Some(body))
+    }
+
+    /// The next frame without its length, once all of it is there.
+    fn body(&self, bytes_max: usize) -> Result<Option<&[u8]>, FrameError> {
         let Some((header, rest)) = self.held.split_first_chunk::<FRAME_HEADER_BYTES>() else {
             return Ok(None);
         };
-        let length = u32::from_le_bytes(*header) as usize;
-        if length > self.bytes_max {
-            return Err(FrameError::TooLong(length));
+        match u32::from_le_bytes(*header) as usize {
+            length if length > bytes_max => Err(FrameError::TooLong(length)),
+            length => Ok(rest.get(..length)),
         }
-        let Some(json) = rest.get(..length) else { return Ok(None) };
-        let message = serde_json::from_slice(json).map_err(|e| FrameError::Malformed(e.to_string()))?;
-        self.held.drain(..FRAME_HEADER_BYTES + length);
-        Ok(Some(message))
     }
 }
 

@@ -11,6 +11,7 @@ pub(crate) mod door;
 mod hits;
 mod jobs;
 mod lost;
+mod put;
 mod retention;
 mod room;
 mod submit;

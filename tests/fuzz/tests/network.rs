@@ -6,6 +6,7 @@ use std::path::Path;
 
 use starfarm_fuzz::{hex_file, show};
 use starfarm_protocol::admin::frames::{FrameReader, frame};
+use starfarm_protocol::admin::pieces::{PIECE_BYTES_MAX, Pieces, frames};
 use starfarm_protocol::admin::{self, Request, Response};
 use starfarm_protocol::bulk;
 use starfarm_protocol::ids::{Boot, ContentHash, Epoch, FarmId, JobId, NodeId};
@@ -324,5 +325,36 @@ fn admin_frames() {
         let mut reader = FrameReader::default();
         reader.push(bytes);
         while let Ok(Some(_)) = reader.next_message::<Response>() {}
+    });
+}
+
+/// A content that follows its request: what comes is a start of something, never more than was announced.
+#[test]
+fn contents_of_a_submission() {
+    let content: Vec<u8> = (0..300_u32).map(|i| (i / 7) as u8).collect();
+    let put = |content: &[u8]| {
+        let request = Request::Put { hash: ContentHash::of(content), bytes: content.len() as u64 };
+        frames(content).fold(frame(&request).unwrap(), |sent, piece| [sent, piece].concat())
+    };
+    let two = [&content[..100], &content[100..]].map(|bytes| frames(bytes).next().unwrap()).concat();
+    let good = [put(&content), [put(b""), put(b"abc")].concat(), [put(&content), two].concat()];
+    show("contents", &good, 40_000, |bytes| {
+        let mut reader = FrameReader::default();
+        reader.push(bytes);
+        while let Ok(Some(Request::Put { bytes: total, .. })) = reader.next_message::<Request>() {
+            let Ok(mut pieces) = Pieces::of(total) else { return };
+            let mut come = Vec::new();
+            while !pieces.are_whole() {
+                let Ok(Some(piece)) = reader.next_bytes(PIECE_BYTES_MAX) else { return };
+                assert!(piece.len() <= PIECE_BYTES_MAX);
+                let Ok(taken) = pieces.take(&piece) else { return };
+                come.extend_from_slice(taken);
+                assert!(!taken.is_empty() && come.len() as u64 == pieces.come() && pieces.come() <= total);
+            }
+            // One piece for each chunk, as they were sent.
+            if let Some(first) = frames(&come).next() {
+                assert!(first.len() <= bytes.len());
+            }
+        }
     });
 }

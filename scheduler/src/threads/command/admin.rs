@@ -18,7 +18,7 @@ use starfarm_scheduler_core as core;
 
 use super::channel::Channel;
 use super::desk::Desk;
-use super::{hits, jobs, lost, submit};
+use super::{hits, jobs, lost, put, submit};
 use crate::answers::{command_error, error};
 use crate::pages::{self, Asked, Look, Reading};
 use crate::store::state::new_secret;
@@ -28,18 +28,26 @@ pub(crate) async fn serve(desk: &Arc<Desk>, channel: &mut Channel, role: Role, u
     let bytes_max = if role.may(Action::Steer) { FRAME_BYTES_MAX } else { WATCH_BYTES_MAX };
     let (mut reader, mut reading) = (FrameReader::limited(bytes_max), Reading::default());
     while let Some(request) = channel.read_message::<Request>(&mut reader).await? {
+        // An error ends the connection: what follows cannot be understood.
         let response = match request {
             Err(e) => {
                 let message = format!("the request cannot be read: {e}; update the older side");
-                return channel.write_message(&error(ErrorCode::Usage, message)).await;
+                Err(error(ErrorCode::Usage, message))
             }
-            Ok(request) if !role.may(action(&request)) => error(
-                ErrorCode::Refused,
-                format!("the role {role} may not do that: use an admin's join file"),
-            ),
-            Ok(request) => answer(desk, request, (role, user), &mut reading).await,
+            Ok(request) if !role.may(action(&request)) => {
+                let message = format!("the role {role} may not do that: use an admin's join file");
+                let refused = error(ErrorCode::Refused, message);
+                if matches!(request, Request::Put { .. }) { Err(refused) } else { Ok(refused) }
+            }
+            Ok(Request::Put { hash, bytes }) => {
+                put::put(&desk.house, channel, &mut reader, (hash, bytes)).await
+            }
+            Ok(request) => Ok(answer(desk, request, (role, user), &mut reading).await),
         };
-        channel.write_message(&response).await?;
+        match response {
+            Ok(response) => channel.write_message(&response).await?,
+            Err(last) => return channel.part(&last).await,
+        }
     }
     Ok(())
 }
@@ -58,7 +66,7 @@ fn action(request: &Request) -> Action {
         | Request::Merged { .. }
         | Request::Fetch { .. } => Action::Watch,
         Request::Lacking { .. }
-        | Request::Blob { .. }
+        | Request::Put { .. }
         | Request::Submit(_)
         | Request::Job { .. }
         | Request::Merge { .. }
@@ -76,7 +84,7 @@ async fn answer(
 ) -> Response {
     match request {
         Request::Lacking { hashes } => submit::lacking(desk, hashes).await,
-        Request::Blob { bytes } => submit::keep(&desk.house, &bytes.0).map_or_else(|e| e, |_| Response::Done),
+        Request::Put { .. } => unreachable!("its pieces are taken in before"),
         Request::Submit(submit) => submit::submit(desk, submit, (role, user)).await,
         Request::Jobs { ids } if ids.is_empty() => jobs::all(desk).await,
         Request::Jobs { ids } => jobs::whole(desk, ids).await,

@@ -1,17 +1,23 @@
 //! A connection that carries messages: a local socket as it is, or a sealed TCP stream.
 
 use std::io;
+use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use starfarm_protocol::admin::frames::{FrameError, FrameReader, RECORD_BYTES_MAX, frame, records};
+use starfarm_protocol::admin::pieces::PIECE_BYTES_MAX;
 use starfarm_protocol::seal::stream::{self, FRAME_HEADER_BYTES, Stream, frame_bytes};
 use starfarm_protocol::seal::{Peer, SealError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
+use tokio::time::timeout;
 
 use super::desk::Desk;
 use crate::threads::enrolled;
+
+/// So long a caller who hears a last word may go on sending.
+const PARTING_MAX: Duration = Duration::from_secs(5);
 
 pub(crate) enum Channel {
     Local(UnixStream),
@@ -85,12 +91,26 @@ impl Channel {
         &mut self,
         reader: &mut FrameReader,
     ) -> io::Result<Option<Result<T, FrameError>>> {
+        self.read_next(reader, FrameReader::next_message).await
+    }
+
+    /// The next piece of a content; `None` at the end of the stream.
+    pub(crate) async fn read_piece(
+        &mut self,
+        reader: &mut FrameReader,
+    ) -> io::Result<Option<Result<Vec<u8>, FrameError>>> {
+        self.read_next(reader, |reader| reader.next_bytes(PIECE_BYTES_MAX)).await
+    }
+
+    async fn read_next<T>(
+        &mut self,
+        reader: &mut FrameReader,
+        next: impl Fn(&mut FrameReader) -> Result<Option<T>, FrameError>,
+    ) -> io::Result<Option<Result<T, FrameError>>> {
         let mut piece = vec![0; RECORD_BYTES_MAX];
         loop {
-            match reader.next_message() {
-                Ok(None) => {}
-                Ok(Some(message)) => return Ok(Some(Ok(message))),
-                Err(e) => return Ok(Some(Err(e))),
+            if let Some(found) = next(reader).transpose() {
+                return Ok(Some(found));
             }
             match self {
                 Channel::Local(socket) => match socket.read(&mut piece).await? {
@@ -114,5 +134,26 @@ impl Channel {
             self.write_record(record).await?;
         }
         Ok(())
+    }
+
+    /// Says a last word. A caller who is still sending would not hear it if the connection were closed on bytes that
+    /// nobody has read: so they are read for a while, and forgotten.
+    pub(crate) async fn part<T: Serialize>(&mut self, last: &T) -> io::Result<()> {
+        self.write_message(last).await?;
+        let hear_out = async {
+            let mut forgotten = vec![0; RECORD_BYTES_MAX];
+            match self {
+                Channel::Local(socket) => {
+                    socket.shutdown().await?;
+                    while socket.read(&mut forgotten).await? > 0 {}
+                }
+                Channel::Sealed { socket, .. } => {
+                    socket.shutdown().await?;
+                    while socket.read(&mut forgotten).await? > 0 {}
+                }
+            }
+            Ok(())
+        };
+        timeout(PARTING_MAX, hear_out).await.unwrap_or(Ok(()))
     }
 }

@@ -1,6 +1,7 @@
 //! Submitting a job. To read its specification, to plant answers in it and to put it on the disk takes as long as it has
 //! targets, so that is done beside the runtime's only thread.
 
+use std::io;
 use std::sync::Arc;
 
 use starfarm_kernels::Verifier;
@@ -85,7 +86,7 @@ pub(super) async fn submit(desk: &Arc<Desk>, submit: Submit, (role, user): (Role
 }
 
 /// Does what takes long while other callers are answered.
-async fn beside<T: Send + 'static>(
+pub(super) async fn beside<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Response> + Send + 'static,
 ) -> Result<T, Response> {
     let done = tokio::task::spawn_blocking(work).await;
@@ -109,9 +110,14 @@ pub(super) async fn lacking(desk: &Desk, mut hashes: Vec<ContentHash>) -> Respon
     found.await.unwrap_or_else(|response| response)
 }
 
-/// Puts what a caller brings on the disk.
-pub(super) fn keep(house: &House, bytes: &[u8]) -> Result<ContentHash, Response> {
-    house.keep(bytes).map_err(|e| error(ErrorCode::Conflict, format!("the scheduler cannot keep it: {e}")))
+/// Puts the specification on the disk.
+fn keep(house: &House, bytes: &[u8]) -> Result<ContentHash, Response> {
+    house.keep(bytes).map_err(|e| not_kept(&e))
+}
+
+/// What is said of a content that the disk does not take.
+pub(super) fn not_kept(e: &io::Error) -> Response {
+    error(ErrorCode::Conflict, format!("the scheduler cannot keep it: {e}"))
 }
 
 /// What is to be done, as the farm takes it.
