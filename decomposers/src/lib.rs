@@ -12,7 +12,6 @@ pub mod growth;
 pub mod list;
 pub mod program;
 pub mod range;
-mod recent;
 pub mod subset;
 pub mod template;
 
@@ -20,6 +19,7 @@ mod decomposer;
 mod error;
 mod forms;
 mod lines;
+mod recent;
 
 use std::sync::Arc;
 
