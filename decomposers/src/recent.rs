@@ -52,7 +52,7 @@ mod tests {
         let mut get = |key: usize| {
             let look_up = || {
                 looked_up += 1;
-                Ok::<_, ()>((key, Lines::new(format!("line of {key}").into_bytes().into())))
+                Ok::<_, ()>((key, Lines::new(format!("line of {key}\n").into_bytes().into())))
             };
             let (found, lines) = recent.get(|it| *it == key, look_up).unwrap();
             assert_eq!((found, lines.line(0)), (key, format!("line of {key}").as_bytes()));
