@@ -7,5 +7,8 @@ mod inputs;
 mod merges;
 mod program;
 
+#[cfg(test)]
+mod tests;
+
 pub(crate) use inputs::{Results, merge};
 pub(crate) use merges::Merges;

@@ -20,7 +20,7 @@ use super::merges::Merges;
 use super::program;
 use crate::host_program::Stopped;
 use crate::store::blobs::Blobs;
-use crate::store::disk::{if_there, unnamed};
+use crate::store::disk::{if_there, sync_folder, unnamed};
 use crate::store::outputs::{InOrder, OutputStore};
 
 /// Bytes of a content that are read at once.
@@ -76,6 +76,7 @@ fn made(
     stopped: Stopped<'_>,
 ) -> Result<(MergedFile, Vec<MergedFile>), Failed> {
     let dir = merges.dir()?;
+    merges.is_no_result(results.job)?;
     let output = merges.path(results.job, "output");
     let kept = merges.path(results.job, "files");
     if_there(fs::remove_dir_all(&kept))?;
@@ -232,6 +233,8 @@ fn keep(names: &[String], work: &Path, kept: &Path) -> Result<Vec<MergedFile>, F
         let to: PathBuf = kept.join(name);
         fs::create_dir_all(to.parent().unwrap_or(kept))?;
         fs::rename(&made, &to)?;
+        // Where it lies is durable before the result is told of.
+        to.ancestors().take_while(|path| path.starts_with(kept)).try_for_each(sync_folder)?;
         files.push(described(&to, name)?);
     }
     Ok(files)

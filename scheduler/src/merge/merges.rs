@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use starfarm_net::private_folder;
@@ -15,13 +16,15 @@ use starfarm_protocol::spec::{JobSpec, Merge, Work, is_inside};
 use starfarm_scheduler_core::Farm;
 
 use crate::host_program;
-use crate::store::disk::{if_there, replace};
+use crate::store::disk::{if_there, replace, sync_folder};
 
 /// All merges of a farm.
 #[derive(Debug)]
 pub(crate) struct Merges {
     dir: PathBuf,
     jobs: Mutex<BTreeMap<JobId, Asked>>,
+    /// How often units of a job were wanted again.
+    reopened: AtomicU64,
 }
 
 /// The merge of a job.
@@ -35,6 +38,10 @@ struct Asked {
     wanted_us: Option<u64>,
     outcome: Option<MergeOutcome>,
 }
+
+/// A moment between two jobs of which units are wanted again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Since(u64);
 
 impl Asked {
     fn state(&self, job: &JobInfo) -> MergeState {
@@ -58,7 +65,7 @@ impl Asked {
 impl Merges {
     /// The merges whose results lie in `dir`; that is made with the first of them.
     pub(crate) fn new(dir: PathBuf) -> Self {
-        Self { dir, jobs: Mutex::default() }
+        Self { dir, jobs: Mutex::default(), reopened: AtomicU64::new(0) }
     }
 
     /// Ends what a scheduler that was killed has left running.
@@ -76,14 +83,18 @@ impl Merges {
             .insert(job, Asked { merge, is_running: false, is_settled: false, wanted_us: None, outcome });
     }
 
-    /// Jobs whose results are to be merged sooner or later.
-    pub(crate) fn unsettled(&self) -> Vec<JobId> {
-        self.jobs().iter().filter(|(_, asked)| !asked.is_settled).map(|(job, _)| *job).collect()
+    /// Jobs whose results are to be merged sooner or later, and what says since when: for [`Merges::begin`].
+    pub(crate) fn unsettled(&self) -> (Vec<JobId>, Since) {
+        let jobs = self.jobs();
+        let since = Since(self.reopened.load(Ordering::Relaxed));
+        (jobs.iter().filter(|(_, asked)| !asked.is_settled).map(|(job, _)| *job).collect(), since)
     }
 
     /// Units of a job are wanted again.
     pub(crate) fn reopened(&self, job: JobId) {
-        self.jobs().get_mut(&job).into_iter().for_each(|asked| asked.is_settled = false);
+        let mut jobs = self.jobs();
+        self.reopened.fetch_add(1, Ordering::Relaxed);
+        jobs.get_mut(&job).into_iter().for_each(|asked| asked.is_settled = false);
     }
 
     /// Says of each job how its merge stands.
@@ -109,9 +120,13 @@ impl Merges {
         }
     }
 
-    /// What is to be merged now of these jobs: the first that waits and has ended. It runs from now on.
-    pub(crate) fn begin(&self, infos: &[JobInfo]) -> Option<(JobId, u64, Merge)> {
+    /// What is to be merged now of these jobs: the first that waits and has ended. It runs from now on. Where units were
+    /// wanted again since the jobs were listed, they may be told of as they were before: then they are to be listed anew.
+    pub(crate) fn begin(&self, infos: &[JobInfo], since: Since) -> Option<(JobId, u64, Merge)> {
         let mut jobs = self.jobs();
+        if since != Since(self.reopened.load(Ordering::Relaxed)) {
+            return None;
+        }
         infos.iter().find_map(|info| {
             let asked = jobs.get_mut(&info.id)?;
             let ended_us = info.totals.ended_us.filter(|_| info.state.ended())?;
@@ -122,6 +137,13 @@ impl Merges {
             asked.is_running = true;
             Some((info.id, ended_us, asked.merge.clone()))
         })
+    }
+
+    /// What was merged of a job before is about to be written over: durably no result from now on. Whoever starts after a
+    /// crash would else take for the whole result what was written of the new one.
+    pub(super) fn is_no_result(&self, job: JobId) -> io::Result<()> {
+        let told = self.path(job, "json");
+        if_there(fs::remove_file(&told))?.map_or(Ok(()), |()| sync_folder(&told))
     }
 
     /// It has come to an end.

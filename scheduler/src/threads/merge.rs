@@ -29,14 +29,14 @@ pub(crate) fn run(house: &House, dispatcher: &Sender<Input>, bells: &Arc<Bells>)
 
 /// Merges the results of the next job that has ended; which.
 fn next(house: &House, dispatcher: &Sender<Input>) -> Option<JobId> {
-    let ids = house.merges.unsettled();
+    let (ids, since) = house.merges.unsettled();
     if ids.is_empty() {
         return None;
     }
     // Some may have been deleted.
     let infos: Vec<JobInfo> =
         ask(dispatcher, move |farm, now_us, _| ids.iter().filter_map(|&id| farm.job(id, now_us)).collect())?;
-    let (job, ended_us, how) = house.merges.begin(&infos)?;
+    let (job, ended_us, how) = house.merges.begin(&infos, since)?;
     let outcome = match done(dispatcher, job) {
         Some(done) => {
             let results = Results { job, done, outputs: &house.outputs, blobs: &house.blobs };

@@ -174,7 +174,7 @@ impl Sim {
     fn perform(&mut self, machine: MachineId, deed: Deed, deeds: &mut Vec<Deed>) -> Result<(), Broken> {
         match deed {
             Deed::Send(bytes) => {
-                self.wiretap.on_worker_sends(machine, &bytes)?;
+                self.wiretap.on_worker_sends(machine, &bytes, &self.jobs)?;
                 let m = &self.machines[machine as usize];
                 if let Some(&(session, _)) = m.sessions.last() {
                     let (beats, mut more) = (has_heartbeat(&bytes), Vec::new());

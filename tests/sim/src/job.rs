@@ -7,11 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use starfarm_protocol::admin::JobInfo;
 use starfarm_protocol::ids::{ContentHash, JobId, NodeId};
 use starfarm_protocol::interval::Interval;
+use starfarm_protocol::job::Per;
 use starfarm_protocol::journal::record::Ended;
 use starfarm_protocol::resources::Resources;
 use starfarm_protocol::spec::Stop;
 use starfarm_protocol::trust::Share;
-use starfarm_protocol::wire::{CommandUnit, FailReason, HitEntry, Outputs, Stream};
+use starfarm_protocol::wire::{FailReason, HitEntry};
 use starfarm_scheduler_core::{
     JobState, MaxFailures, NewJob, Place, Record, Sizing, TARGET_US, Terms, Trust, WorkFacts,
 };
@@ -19,6 +20,7 @@ use starfarm_scheduler_core::{
 use crate::intervals::Intervals;
 use crate::random::Random;
 use crate::scenario::{JobModel, WorkModel};
+use crate::together::{self, End, Owes, Runs, Together};
 use crate::violation::{Broken, rule};
 
 /// A job.
@@ -47,6 +49,8 @@ pub(crate) struct Job {
     durable: Intervals,
     /// Units of computed results that were acknowledged.
     acknowledged: Intervals,
+    /// Runs over whole tasks.
+    pub(crate) runs: Runs,
     hits: BTreeSet<(u128, u32)>,
     /// What the records said of a result when it was found to differ from them.
     conflicts: Vec<Conflict>,
@@ -87,6 +91,7 @@ impl Job {
             failed: BTreeSet::new(),
             durable: Intervals::default(),
             acknowledged: Intervals::default(),
+            runs: Runs::default(),
             hits: BTreeSet::new(),
             conflicts: Vec::new(),
             pages_hits,
@@ -123,7 +128,10 @@ impl Job {
                 needs: self.needs(),
                 ..match self.model.work {
                     WorkModel::Search => WorkFacts::search(stop, targets),
-                    WorkModel::Command => WorkFacts::command(self.model.retries),
+                    WorkModel::Command => WorkFacts {
+                        per: if self.model.together.is_some() { Per::Task } else { Per::Unit },
+                        ..WorkFacts::command(self.model.retries)
+                    },
                     WorkModel::Nothing => WorkFacts::NOTHING,
                 }
             },
@@ -131,7 +139,7 @@ impl Job {
                 true => MaxFailures::Usual,
                 false => MaxFailures::Never,
             },
-            speculative: self.model.work == WorkModel::Search,
+            speculative: self.model.work == WorkModel::Search || self.model.copies,
             trust: Trust {
                 check: Share::try_from(self.model.check).expect("a scenario names a share"),
                 planted: self
@@ -184,23 +192,58 @@ impl Job {
         (sick, hung): (bool, bool),
         body: &mut Vec<u8>,
     ) {
-        let first_time = !self.failed_runs.contains(&unit);
-        let fails = sick
-            || hung
-            || Self::divides(self.model.fail_always, unit)
-            || (Self::divides(self.model.fail_once, unit) && first_time);
+        let fails = sick || hung || self.fails(unit);
         if fails {
             self.failed_runs.insert(unit);
         }
         self.computed.insert(unit, unit + 1);
-        let (failed, code) = match (hung, fails) {
-            (true, _) => (Some(FailReason::Timeout), 124),
-            (false, true) => (Some(FailReason::Exit), 1),
-            (false, false) => (None, 0),
+        let failed = match (hung, fails) {
+            (true, _) => Some(FailReason::Timeout),
+            (false, true) => Some(FailReason::Exit),
+            (false, false) => None,
         };
-        let stream = |text: &[u8]| Stream::Inline(text.to_vec());
-        let outputs = Outputs { files: None, stdout: stream(b"out"), stderr: stream(b"") };
-        CommandUnit { units: 1, failed, code, duration_us, outputs }.write(body);
+        together::write(1, failed, duration_us, b"out".to_vec(), body);
+    }
+
+    /// How a run over all of `at` will go; none where the job's runs are of one unit.
+    pub(crate) fn begin_together(&self, at: Interval, sick: bool, random: &mut Random) -> Option<Together> {
+        let model = self.model.together?;
+        let end_at = |unit: u128| match () {
+            () if self.is_poison(unit) => Some(End::Dies),
+            () if sick || self.fails(unit) => Some(End::Fails),
+            () => None,
+        };
+        let bad = (0..).zip(at.lo..at.hi).find_map(|(place, unit)| Some((place, end_at(unit)?)));
+        Some(Together::draw(model, at.units() as u64, bad, random))
+    }
+
+    /// A run over `at` has ended, or was stopped: its first units, so many, are done, and the others have failed or go back. Its
+    /// results, each with its first unit and their number.
+    pub(crate) fn ran_together(
+        &mut self,
+        at: Interval,
+        (done, failed): (u64, Option<FailReason>),
+        duration_us: u64,
+    ) -> Vec<(u128, u64, Vec<u8>)> {
+        let end = if failed.is_some() { at.hi } else { at.lo + u128::from(done) };
+        if end > at.lo {
+            self.computed.insert(at.lo, end);
+        }
+        self.runs.results(at, (done, failed), duration_us)
+    }
+
+    /// A run of this unit fails.
+    fn fails(&self, unit: u128) -> bool {
+        let first_time = !self.failed_runs.contains(&unit);
+        Self::divides(self.model.fail_always, unit)
+            || (Self::divides(self.model.fail_once, unit) && first_time)
+    }
+
+    /// A run over a task failed at this unit.
+    pub(crate) fn failed_at(&mut self, unit: u128) {
+        if self.fails(unit) {
+            self.failed_runs.insert(unit);
+        }
     }
 
     /// A slot searched an interval; the body of its result.
@@ -247,12 +290,17 @@ impl Job {
             }
             Record::Ran { units, node, .. } => {
                 for (unit, ran) in units {
-                    self.by.insert(*unit, (unit + 1, *node));
-                    rule(self.computed.covers(*unit, unit + 1), "what ran was computed", || {
-                        format!("unit {unit} is recorded as run, but no slot ran it")
+                    let end = unit + u128::from(ran.units);
+                    self.by.insert(*unit, (end, *node));
+                    rule(self.computed.covers(*unit, end), "what ran was computed", || {
+                        format!("[{unit}, {end}) is recorded as run, but no slot ran it")
                     })?;
-                    self.decide(*unit, ran.failed.is_some())?;
-                    settled.push((*unit, unit + 1));
+                    match self.model.together {
+                        Some(_) => self.runs.on_ran(*unit, ran)?,
+                        None => rule(ran.units == 1, "a run is of one unit", || format!("{unit}: {ran:?}"))?,
+                    }
+                    (*unit..end).try_for_each(|unit| self.decide(unit, ran.failed.is_some()))?;
+                    settled.push((*unit, end));
                 }
             }
             Record::Failed { unit, .. } => self.decide(*unit, true)?,
@@ -299,6 +347,7 @@ impl Job {
     fn decide(&mut self, unit: u128, failed: bool) -> Result<(), Broken> {
         let fresh = !self.failed.contains(&unit) && !self.done.covers(unit, unit + 1);
         rule(fresh, "a unit of a command is recorded once", || format!("unit {unit}"))?;
+        self.runs.decided(unit, unit + 1);
         if failed {
             self.failed.insert(unit);
         } else {
@@ -336,7 +385,10 @@ impl Job {
     }
 
     /// A computed result over [lo, hi) is acknowledged.
-    pub(crate) fn on_acknowledged(&mut self, lo: u128, hi: u128) -> Result<(), Broken> {
+    pub(crate) fn on_acknowledged(&mut self, lo: u128, hi: u128, owes: Owes) -> Result<(), Broken> {
+        if owes == Owes::AllOrNone && !self.durable.covers(lo, hi) && !self.deleted {
+            return self.runs.on_vain(lo, hi);
+        }
         self.acknowledged.insert(lo, hi);
         rule(self.durable.covers(lo, hi) || self.deleted, "acknowledged only after it is durable", || {
             format!("the result over [{lo}, {hi}) is acknowledged")
@@ -348,6 +400,7 @@ impl Job {
         (self.id, self.state, self.deleted) = (None, None, false);
         (self.done, self.durable, self.by) = Default::default();
         (self.failed, self.hits, self.again, self.conflicts) = Default::default();
+        self.runs.forget_records();
     }
 
     /// The job needs nothing more.

@@ -4,7 +4,7 @@
 //!
 //! A run is a [`Scenario`] and a seed: [`Sim::new`], then [`Sim::run`], which ends with a [`Tally`] or with
 //! the first [`Violation`]. Inside, `sim` is what is true. In the order of a datagram's life: `at_farm`, `mail`,
-//! `network`, `at_worker`, `slot`; `plan`, `trouble` and `narrow` are the faults, `epochs` the scheduler's own; `job`
+//! `network`, `at_worker`, `slot` (and `together`, its runs over whole tasks); `plan`, `trouble` and `narrow` are the faults, `epochs` the scheduler's own; `job`
 //! (a ledger), `wiretap` and `checker` are the judges; `run` is the loop over all of it. Beside it [`transfers`] does the
 //! same to the bulk channel: its streams carry contents, not datagrams.
 #![forbid(unsafe_code)]
@@ -18,6 +18,7 @@ mod checker;
 mod deeds;
 mod disk;
 mod epochs;
+mod expect;
 mod farm_log;
 mod fault;
 mod intervals;
@@ -37,6 +38,7 @@ mod sessions;
 mod sim;
 mod slot;
 mod tally;
+mod together;
 mod trouble;
 mod turns;
 mod violation;

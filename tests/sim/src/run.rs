@@ -215,6 +215,10 @@ impl Sim {
             let broken = totals.malformed + totals.stray_parts;
             rule(broken == 0, "no worker saw nonsense", || format!("{totals:?}"))?;
         }
+        for job in &self.jobs {
+            self.tally.parts += job.runs.parts;
+            self.tally.in_vain += job.runs.in_vain;
+        }
         let status = self.farm.farm.status(farm_us);
         (self.tally.resent, self.tally.offers_repeated) = (status.resent, status.offers_repeated);
         for job in self.farm.farm.jobs(farm_us) {
@@ -257,6 +261,7 @@ impl Sim {
         }
         let least = [
             ("copies", tally.copies, expect.copies_min),
+            ("parts of runs", tally.parts, expect.parts_min),
             ("hangs", tally.hangs, expect.hangs_min),
             ("restarts", tally.restarts, expect.restarts_min),
             ("superseded", tally.superseded, expect.superseded_min),

@@ -10,6 +10,7 @@ use starfarm_protocol::settings::{Given, Settings};
 use starfarm_scheduler_core::Evidence;
 use starfarm_scheduler_core::limits::TASKS_A_TURN;
 
+use crate::expect::{Expect, Law};
 use crate::fault::{FaultModel, Line};
 
 /// A whole scenario.
@@ -174,6 +175,9 @@ pub struct Group {
     /// So many of their results of a search name none of its hits, as a share.
     #[serde(default)]
     pub leaves_out: f64,
+    /// Their results say of a run over a task that it was over a unit less than it was.
+    #[serde(default)]
+    pub miscounts: bool,
     /// Nobody can read their results.
     #[serde(default)]
     pub rubbish: bool,
@@ -208,6 +212,16 @@ pub enum WorkModel {
     Command,
     /// Reports intervals and nothing else.
     Nothing,
+}
+
+/// Runs of a command over whole tasks.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TogetherModel {
+    /// Share of the runs that tell how far they are: if one is stopped or fails, its first units count.
+    pub tells: f64,
+    /// Share of the runs of several units that fail somewhere on the way, whatever units these are.
+    pub fails: f64,
 }
 
 /// A job.
@@ -262,6 +276,11 @@ pub struct JobModel {
     /// Units that kill their worker.
     #[serde(default)]
     pub poison: Vec<u64>,
+    /// One run of the program computes all units of a task (`per = "task"`).
+    pub together: Option<TogetherModel>,
+    /// Idle nodes get copies of its last tasks, as always those of a search.
+    #[serde(default)]
+    pub copies: bool,
     /// A unit of a command that hangs is ended as a time-out after this, at the earliest.
     pub hang_s: Option<f64>,
     /// It pauses when the usual share of its units fails; else it bears everything.
@@ -275,89 +294,6 @@ pub struct JobModel {
     /// It goes to the head of jq and runs at once.
     #[serde(default)]
     pub now: bool,
-}
-
-/// Where the law of sizes must hold: target / 3 < duration < 3 x target.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Law {
-    /// Tasks that started before do not count.
-    pub from_s: f64,
-    /// Tasks that started after do not count.
-    pub to_s: f64,
-    /// Tasks on a worker younger than this do not count.
-    #[serde(default)]
-    pub settle_s: f64,
-}
-
-/// What must come out.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Expect {
-    /// All jobs have ended by then.
-    pub end_by_s: Option<f64>,
-    /// States of the jobs at the end, in the core's words; finished if absent.
-    pub jobs: Option<Vec<String>>,
-    /// Offers that workers may refuse because their queues are full.
-    pub refused_offers_max: Option<u64>,
-    /// Units that may be counted as computed more than once.
-    pub duplicate_units_max: Option<u64>,
-    /// Copies of tasks that are given to idle nodes, at least.
-    pub copies_min: Option<u64>,
-    /// Runs that are told to hang, at least.
-    pub hangs_min: Option<u64>,
-    /// Starts of the scheduler beside the first, at least.
-    pub restarts_min: Option<u64>,
-    /// Schedulers that learnt that they are superseded, at least; none may where absent.
-    pub superseded_min: Option<u64>,
-    /// Stalls of the scheduler that it notices, at least.
-    pub stalls_min: Option<u64>,
-    /// Inputs of the largest batch, at least.
-    pub batch_min: Option<usize>,
-    /// Datagrams that come in a session after it was replaced, at least.
-    pub late_min: Option<u64>,
-    /// Tasks that nodes refuse, at least and at most.
-    pub refusals: Option<[u64; 2]>,
-    /// Nodes that were quarantined at some time, and nobody else was.
-    pub named: Option<Vec<String>>,
-    /// Share of the slots' time that is spent computing, at least.
-    pub utilisation_min: Option<f64>,
-    /// Verdicts on how many nodes are up at given times.
-    #[serde(default)]
-    pub up: Vec<Up>,
-    /// Verdicts on how many units of a job nodes have at given times.
-    #[serde(default)]
-    pub out: Vec<Out>,
-}
-
-/// How many units of a job nodes have in a time.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Out {
-    /// Which job, counted from 1.
-    pub job: usize,
-    /// From then.
-    pub from_s: f64,
-    /// To then.
-    pub to_s: f64,
-    /// Units, at least.
-    pub min: u64,
-    /// Units, at most.
-    pub max: u64,
-}
-
-/// How many nodes are up in a time.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Up {
-    /// From then.
-    pub from_s: f64,
-    /// To then.
-    pub to_s: f64,
-    /// Nodes, at least.
-    pub min: usize,
-    /// Nodes, at most.
-    pub max: usize,
 }
 
 /// A table of settings: those that it names, and what follows for the rest.
@@ -430,6 +366,9 @@ impl Scenario {
         }
         if self.jobs.iter().any(|job| job.work != WorkModel::Command && !job.poison.is_empty()) {
             return Err("only units of a command can be poison".to_owned());
+        }
+        if self.jobs.iter().any(|job| job.work != WorkModel::Command && job.together.is_some()) {
+            return Err("only units of a command can be computed together".to_owned());
         }
         let fixed = self.jobs.iter().any(|job| job.units_per_task.is_some() && job.target_s.is_some());
         if fixed {

@@ -4,14 +4,16 @@
 use std::collections::VecDeque;
 
 use starfarm_protocol::ids::{Attempt, JobId};
+use starfarm_protocol::interval::Interval;
 use starfarm_protocol::limits::RESULT_BODY_BYTES_MAX;
-use starfarm_protocol::wire::{Cancel, Outcome};
+use starfarm_protocol::wire::{Cancel, FailReason, Outcome};
 use starfarm_worker_core::{Part, Task};
 
 use crate::job::Job;
 use crate::plan::us;
 use crate::random::Random;
 use crate::scenario::WorkModel;
+use crate::together::{End, Together};
 
 /// A command's units are reported together until this has passed.
 const COMMAND_FLUSH_US: u64 = 100_000;
@@ -79,6 +81,8 @@ struct Run {
     ended_late: bool,
     /// It hangs, and a thread that computes hears nobody.
     deaf: bool,
+    /// One program computes all units of the task: how that goes.
+    together: Option<Together>,
     /// Units of a command that are computed and not reported.
     waiting: u64,
     waiting_us: u64,
@@ -86,6 +90,14 @@ struct Run {
     body: Vec<u8>,
     started_us: u64,
     computed_us: u64,
+}
+
+impl Run {
+    /// The share of the step under way that has passed.
+    fn share(&self, now_us: u64) -> f64 {
+        let (planned_us, spent_us) = (self.until_us - self.from_us, now_us - self.from_us);
+        spent_us as f64 / planned_us.max(1) as f64
+    }
 }
 
 /// A slot.
@@ -142,6 +154,7 @@ impl Slot {
                 until_us: around.now_us,
                 ended_late: false,
                 deaf: false,
+                together: None,
                 waiting: 0,
                 waiting_us: 0,
                 waiting_since_us: around.now_us,
@@ -161,12 +174,18 @@ impl Slot {
         let left = (run.task.hi() - run.next) as u64;
         let model = &around.job(run.task.job).model;
         let (work, part_s, unit_us) = (model.work, model.part_s, model.unit_us);
-        if around.gives_back && work == WorkModel::Command && run.next % 2 == 1 {
+        let is_together = model.together.is_some();
+        if around.gives_back && work == WorkModel::Command && !is_together && run.next % 2 == 1 {
             return self.give_one_back(around, out);
         }
         let unit_us = unit_us / around.speed;
+        run.together = around.jobs[run.task.job.0 as usize - 1].begin_together(
+            Interval::new(run.next, run.task.hi()),
+            around.sick,
+            around.random,
+        );
         run.units = match (work, part_s) {
-            (WorkModel::Command, _) => 1,
+            (WorkModel::Command, _) => run.together.as_ref().map_or(1, Together::begins),
             (WorkModel::Search, Some(part_s)) => ((part_s * 1e6 / unit_us) as u64).clamp(1, left),
             _ => left,
         };
@@ -214,7 +233,9 @@ impl Slot {
         let Some(run) = &mut self.run else { return };
         let goes_on_us = lasts_us.map_or(u64::MAX, |lasts_us| run.until_us.max(now_us) + lasts_us);
         let model = &jobs[run.task.job.0 as usize - 1].model;
-        let far_us = HANG_TIMES * model.unit_us as u64;
+        let (now_share, units) = (run.share(now_us), run.together.map_or(1, |_| run.task.units));
+        run.together.iter_mut().for_each(|together| together.hangs(now_share));
+        let far_us = HANG_TIMES * model.unit_us as u64 * units;
         let ends_us = model.hang_s.map_or(u64::MAX, |hang_s| run.from_us + us(hang_s).max(far_us));
         run.ended_late = ends_us < goes_on_us;
         run.deaf = model.work != WorkModel::Command;
@@ -225,6 +246,9 @@ impl Slot {
     /// The step under way has ended.
     pub(crate) fn step_ends(&mut self, around: &mut Surroundings<'_>, out: &mut Vec<Report>) {
         let Some(run) = &mut self.run else { return };
+        if let Some(together) = run.together {
+            return self.run_ends(together, around, out);
+        }
         if around.job(run.task.job).is_poison(run.next) {
             out.push(Report::Died);
             return;
@@ -245,6 +269,60 @@ impl Slot {
             self.end(around, out);
         } else {
             self.plan(around, out);
+        }
+    }
+
+    /// A run over a task comes to its end, is ended as one that hangs, or tells of a first unit after it was asked to stop.
+    fn run_ends(&mut self, together: Together, around: &mut Surroundings<'_>, out: &mut Vec<Report>) {
+        let Some(run) = &mut self.run else { return };
+        let Task { job, lo, units, attempt, .. } = run.task;
+        let hung = run.ended_late;
+        if together.asked && !hung {
+            let done = together.told(run.share(around.now_us)).max(1);
+            return self.stopped(done, around, out);
+        }
+        if together.end == End::Dies && !hung {
+            out.push(Report::Died);
+            return;
+        }
+        let (done, failed) = together.ends(units, hung);
+        if !hung && failed.is_some() {
+            around.job(job).failed_at(lo + u128::from(together.begins()) - 1);
+        }
+        self.told((done, failed), around, out);
+        let Some(run) = &self.run else { return };
+        if failed.is_none() {
+            let (started_us, computed_us) = (run.started_us, run.computed_us);
+            out.push(Report::Whole(Lasted { job, attempt, started_us, computed_us }));
+        }
+        self.end(around, out);
+    }
+
+    /// A run over a task is stopped: its first units, so many, count.
+    fn stopped(&mut self, done: u64, around: &mut Surroundings<'_>, out: &mut Vec<Report>) {
+        self.told((done, None), around, out);
+        self.end(around, out);
+    }
+
+    /// What is known of a run over a task when it is over: so many of its units are done, and the others have failed or go
+    /// back.
+    fn told(
+        &mut self,
+        ended: (u64, Option<FailReason>),
+        around: &mut Surroundings<'_>,
+        out: &mut Vec<Report>,
+    ) {
+        let Some(run) = &mut self.run else { return };
+        let Task { job, spec, attempt, lo, .. } = run.task;
+        let lasted_us = around.now_us.min(run.until_us) - run.from_us;
+        self.busy_us += lasted_us;
+        run.computed_us += lasted_us;
+        let results = around.job(job).ran_together(Interval::new(lo, run.task.hi()), ended, lasted_us);
+        let mut duration_us = lasted_us;
+        for (lo, units, body) in results {
+            let outcome = Outcome::Done;
+            out.push(Report::Part(Part { job, spec, attempt, lo, units, duration_us, outcome, body }));
+            duration_us = 0;
         }
     }
 
@@ -310,6 +388,9 @@ impl Slot {
     ) {
         self.cancelled.push(job);
         let Some(run) = self.run.as_ref().filter(|run| run.task.job == job) else { return };
+        if let Some(together) = run.together {
+            return self.let_run_go(together, cancel, around, out);
+        }
         let work = around.job(job).model.work;
         if work == WorkModel::Command {
             // A running program ends by itself, or is ended and counts for nothing.
@@ -321,12 +402,31 @@ impl Slot {
         if run.deaf {
             return;
         }
-        let (planned_us, spent_us) = (run.until_us - run.from_us, around.now_us - run.from_us);
-        let share = spent_us as f64 / planned_us.max(1) as f64;
-        let units = ((run.units as f64 * share) as u64).min(run.units);
+        let units = ((run.units as f64 * run.share(around.now_us)) as u64).min(run.units);
         if units > 0 {
             self.computed(units, around, out);
         }
         self.end(around, out);
+    }
+
+    /// A run over a task is to stop: by force at once, else as soon as it tells that some of it counts.
+    fn let_run_go(
+        &mut self,
+        together: Together,
+        cancel: Cancel,
+        around: &mut Surroundings<'_>,
+        out: &mut Vec<Report>,
+    ) {
+        let Some(run) = &mut self.run else { return };
+        let told = together.told(run.share(around.now_us));
+        if cancel == Cancel::Forced || told > 0 {
+            return self.stopped(told, around, out);
+        }
+        if together.will_tell() && !together.asked {
+            let unit_us = (run.until_us - run.from_us).div_ceil(together.begins());
+            run.until_us = (run.from_us + unit_us).max(around.now_us + 1);
+            run.together.iter_mut().for_each(|together| together.asked = true);
+            self.step = self.step.wrapping_add(1);
+        }
     }
 }

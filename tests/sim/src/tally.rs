@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use crate::expect::Law;
 use crate::job::Job;
 use crate::plan::us;
-use crate::scenario::Law;
 use crate::slot::Lasted;
 
 /// Bound of task sizes around the target: the paper's lambda.
@@ -89,6 +89,10 @@ pub struct Tally {
     pub records: u64,
     /// Copies of tasks that idle nodes were given.
     pub copies: u64,
+    /// Parts of whole-task runs that are on record.
+    pub parts: u64,
+    /// Results of whole tasks that passed and count for nothing.
+    pub in_vain: u64,
     /// Runs that were told to hang.
     pub hangs: u64,
     /// Nodes that were quarantined.
@@ -147,6 +151,7 @@ impl fmt::Display for Tally {
             self.records
         )?;
         writeln!(f, "copies of tasks  {}; runs told to hang {}", self.copies, self.hangs)?;
+        writeln!(f, "runs over tasks  {} parts of them; {} in vain", self.parts, self.in_vain)?;
         let (stalls, late) = (self.stalls, self.late);
         writeln!(
             f,

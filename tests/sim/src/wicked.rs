@@ -10,6 +10,7 @@ use starfarm_worker_core::Part;
 use crate::job::Job;
 use crate::random::Random;
 use crate::scenario::{Group, WorkModel};
+use crate::together;
 use crate::wiretap::Wiretap;
 
 /// What is so: the planted hits of each job, by its specification, and whatever outputs there are.
@@ -42,7 +43,7 @@ impl Evidence for Truth {
 
 /// A machine of this group says what is not so.
 pub(crate) fn lies(group: &Group) -> bool {
-    group.false_hits || group.rubbish || group.reports_others || group.leaves_out > 0.0
+    group.false_hits || group.rubbish || group.miscounts || group.reports_others || group.leaves_out > 0.0
 }
 
 /// What a wicked machine makes of a result.
@@ -55,6 +56,10 @@ pub(crate) fn twist(part: &mut Part, group: &Group, job: &Job, random: &mut Rand
     }
     if group.leaves_out > 0.0 && job.model.work == WorkModel::Search && random.real() < group.leaves_out {
         part.body.clear();
+    }
+    if group.miscounts && job.model.together.is_some() && part.units > 1 {
+        part.body.clear();
+        together::write(part.units - 1, None, part.duration_us, b"out".to_vec(), &mut part.body);
     }
     if group.rubbish {
         part.body = vec![1, 2, 3];

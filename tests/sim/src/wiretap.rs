@@ -4,17 +4,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use starfarm_protocol::ids::JobId;
-use starfarm_protocol::wire::{Message, Outcome, messages};
+use starfarm_protocol::wire::{Message, messages};
 
 use crate::intervals::Intervals;
 use crate::job::Job;
+use crate::together::Owes;
 use crate::violation::{Broken, rule};
 
 /// What is known of one worker's incarnation.
 #[derive(Debug, Default)]
 struct Line {
-    /// Results sent and not acknowledged in a datagram of the scheduler: job, first unit, units, outcome.
-    under_way: BTreeMap<u64, (JobId, u128, u64, Outcome)>,
+    /// Results sent and not acknowledged in a datagram of the scheduler: job, first unit, units, what is owed for it.
+    under_way: BTreeMap<u64, (JobId, u128, u64, Owes)>,
     /// Results that came to the scheduler before it had given out their units: one that does not count had. It
     /// owes nothing for these.
     not_owed: BTreeSet<u64>,
@@ -102,7 +103,7 @@ impl Wiretap {
     }
 
     /// A worker sends a datagram.
-    pub(crate) fn on_worker_sends(&mut self, machine: u32, bytes: &[u8]) -> Result<(), Broken> {
+    pub(crate) fn on_worker_sends(&mut self, machine: u32, bytes: &[u8], jobs: &[Job]) -> Result<(), Broken> {
         let line = &mut self.lines[machine as usize];
         let mut flight = BTreeSet::new();
         for message in messages(bytes) {
@@ -112,8 +113,8 @@ impl Wiretap {
             let Message::Results(results) = message else { continue };
             for entry in results {
                 let Ok(entry) = entry else { return Err(("results are well formed", String::new())) };
-                let told = (entry.job, entry.lo, entry.units, entry.outcome);
-                line.under_way.insert(entry.sequence, told);
+                let owes = Owes::of(jobs[entry.job.0 as usize - 1].model.together.is_some(), &entry);
+                line.under_way.insert(entry.sequence, (entry.job, entry.lo, entry.units, owes));
                 if entry.sequence >= line.unsent {
                     flight.insert(entry.sequence);
                 }
@@ -219,12 +220,12 @@ fn acknowledged(
     })?;
     let told: Vec<u64> = line.under_way.range(first..=last).map(|(&sequence, _)| sequence).collect();
     for sequence in told {
-        let Some((id, lo, units, outcome)) = line.under_way.remove(&sequence) else { continue };
-        if outcome == Outcome::Done
+        let Some((id, lo, units, owes)) = line.under_way.remove(&sequence) else { continue };
+        if owes != Owes::Nothing
             && !line.not_owed.contains(&sequence)
             && let Some(job) = jobs.get_mut(id.0 as usize - 1)
         {
-            job.on_acknowledged(lo, lo + u128::from(units))?;
+            job.on_acknowledged(lo, lo + u128::from(units), owes)?;
         }
     }
     Ok(())

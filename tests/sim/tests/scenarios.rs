@@ -44,8 +44,8 @@ macro_rules! scenarios {
 
 scenarios!(
     all_back buffers calm chains checked clocks commands deadlines drain figure3 growing guangzhou guangzhou_8s hangs ill_behaved jobs liars lossy many million
-    mole mole_8s narrow old_copies orders paged_hits pause_many poison refusals restarts second_choice sessions sick
-    slow_boot slow_disk small_turns storm stragglers supplanted swizzle torn unlike unproven upheaval wide
+    mole mole_8s narrow old_copies orders paged_hits pause_many poison recut refusals restarts second_choice sessions sick
+    slow_boot slow_disk small_turns storm stragglers supplanted swizzle together torn unlike unproven upheaval wide
 );
 
 /// The stems of the TOML files in a folder.
@@ -60,6 +60,12 @@ fn stems(name: &str) -> BTreeSet<String> {
 fn every_scenario_has_a_test() {
     let tested: BTreeSet<String> = NAMES.iter().map(|name| (*name).to_owned()).collect();
     assert_eq!(stems("scenarios"), tested);
+}
+
+#[test]
+fn some_results_over_whole_tasks_come_when_others_had_counted_a_part_of_them() {
+    let in_vain: u64 = (1..=load("recut").seeds).map(|seed| run("recut", seed).in_vain).sum();
+    assert!(in_vain > 0, "the scenario is about these");
 }
 
 /// Those run for minutes each: `cargo xtask soak law`.

@@ -2,6 +2,7 @@
 //! must end now, whatever happened to them before.
 
 use starfarm_protocol::ids::JobId;
+use starfarm_protocol::job::Per;
 use starfarm_scheduler_core::{Body, JobFacts, JobState, NodeState, Record};
 
 use crate::chance::Chance;
@@ -97,6 +98,9 @@ fn work(play: &mut Play, id: u32) {
 fn computed(play: &mut Play, id: u32, (job, lo, hi): (u64, u128, u128)) {
     let (letter, spec, work) = (letter(id), spec(play, job), facts(play, job).map(|facts| facts.work.body));
     match work {
+        Some(Body::Outcomes { .. }) if is_together(play, job) => {
+            play.line(&format!("ran {letter} {lo}+{0} ok*{0} job {job}{spec}", hi - lo));
+        }
         Some(Body::Outcomes { .. }) => {
             let mut at = lo;
             while at < hi {
@@ -120,6 +124,11 @@ pub fn facts(play: &Play, job: u64) -> Option<&JobFacts> {
         Record::Submitted(facts) if facts.job.0 == job => Some(facts),
         _ => None,
     })
+}
+
+/// One run computes all units of a task of this job.
+pub fn is_together(play: &Play, job: u64) -> bool {
+    facts(play, job).is_some_and(|facts| facts.work.per == Per::Task)
 }
 
 /// After a restart a job may have the number that another one had, and a specification of its own.

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use starfarm_protocol::ids::JobId;
-use starfarm_protocol::wire::{Message, messages};
+use starfarm_protocol::wire::{CommandUnit, Message, messages};
 use starfarm_scheduler_core::{Farm, NodeId, Record, Verdict, Verdicts};
 
 use crate::common::line::{Line, parse};
@@ -114,11 +114,8 @@ impl Ledger {
                 self.job(*job)?.by.extend(units.map(|unit| (unit, *node)));
                 self.found(*job, hits)?;
             }
-            Record::Ran { job, units, .. } => {
-                for (unit, outcome) in units {
-                    let to = if outcome.failed.is_some() { Unit::Failed } else { Unit::Done };
-                    self.change(*job, *unit..unit + 1, Unit::Open, to)?;
-                }
+            Record::Ran { job, units, node, .. } => {
+                units.iter().try_for_each(|(unit, ran)| self.ran(*job, *node, *unit, ran))?;
             }
             Record::Failed { job, unit, .. } => {
                 self.change(*job, *unit..unit + 1, Unit::Open, Unit::Failed)?
@@ -161,6 +158,17 @@ impl Ledger {
         Ok(())
     }
 
+    /// What one run computed counts whole: its node told of just these units.
+    fn ran(&mut self, job: JobId, node: NodeId, unit: u128, ran: &CommandUnit) -> Result<(), String> {
+        let to = if ran.failed.is_some() { Unit::Failed } else { Unit::Done };
+        let units = unit..unit + u128::from(ran.units);
+        let mut of_node = self.said.iter().filter(|(of, _)| of.0 == node.0);
+        if ran.units > 1 && !of_node.any(|(_, (said, _))| said.job == job.0 && said.units == units) {
+            return Err("no result is of just these units".into());
+        }
+        self.change(job, units, Unit::Open, to)
+    }
+
     fn found(&mut self, job: JobId, hits: &[(u128, u32)]) -> Result<(), String> {
         // What was found in such a unit before, a farm with few hits in memory does not know any more.
         let pages_hits = self.pages_hits;
@@ -176,7 +184,9 @@ impl Ledger {
     fn name(&mut self, record: &Record) {
         let units: Vec<(u128, u128)> = match record {
             Record::Done { pieces, .. } => pieces.clone(),
-            Record::Ran { units, .. } => units.iter().map(|(unit, _)| (*unit, unit + 1)).collect(),
+            Record::Ran { units, .. } => {
+                units.iter().map(|(unit, ran)| (*unit, unit + u128::from(ran.units))).collect()
+            }
             Record::Failed { unit, .. } | Record::Tried { unit, .. } => vec![(*unit, unit + 1)],
             Record::FailedAlike { units, .. } => units.clone(),
             _ => return,

@@ -4,7 +4,7 @@
 use starfarm_scheduler_core::Body;
 
 use crate::chance::Chance;
-use crate::ending::{OUTCOMES_MAX, facts, hits, returned, spec, true_hit};
+use crate::ending::{OUTCOMES_MAX, facts, hits, is_together, returned, spec, true_hit};
 use crate::play::Play;
 use crate::workers::{Task, Worker, letter, listed};
 
@@ -139,7 +139,7 @@ impl Writer {
         match self.chance.below(8) {
             0..3 => {}
             3..6 => {
-                line += " command";
+                line += [" command", " command together"][self.chance.below(2) as usize];
                 if self.chance.one_in(2) {
                     line += &format!(" retries {}", self.chance.below(4));
                 }
@@ -239,6 +239,11 @@ impl Writer {
         let (letter, ms) = (letter(id), [10, 100, 1_000, 8_000, 60_000][self.chance.below(5) as usize]);
         let tail = format!(" job {job}{spec} ms {}", ms + self.chance.below(ms));
         match facts(play, job).map(|facts| facts.work.body) {
+            Some(Body::Outcomes { .. }) if is_together(play, job) => {
+                let units = (hi - lo) as u64 - u64::from(self.chance.one_in(self.lies));
+                let bad = (lo..hi).map(|unit| self.outcome(id, unit)).find(|outcome| *outcome != "ok");
+                format!("ran {letter} {lo}+{} {}*{}{tail}", hi - lo, bad.unwrap_or("ok"), units.max(1))
+            }
             Some(Body::Outcomes { .. }) => {
                 let hi = hi.min(lo + OUTCOMES_MAX);
                 let outcomes: Vec<&str> = (lo..hi).map(|unit| self.outcome(id, unit)).collect();

@@ -29,6 +29,10 @@ impl Scratch {
         OutputStore::open(&self.0, FARM, replayed_after, u64::MAX).unwrap()
     }
 
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
     fn file(&self) -> PathBuf {
         self.0.join("1.outputs")
     }
