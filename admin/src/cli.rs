@@ -14,7 +14,7 @@ use starfarm_protocol::spec::{OUTPUT_LIMIT_MAX, OutputLimit};
 
 use crate::output::Format;
 
-pub(crate) use job::{Job, Jobs, Logs, Selection};
+pub(crate) use job::{Job, Jobs, Logs, Selection, Set, Status};
 pub(crate) use key::Key;
 pub(crate) use log::{Export, Log, Replay};
 pub(crate) use measure::{Bench, Dispatch, Plan};
@@ -119,8 +119,8 @@ pub(crate) enum Command {
     Key(Key),
     /// Print a job's hits, failed units and outputs
     Results(Results),
-    /// Print the farm's figures
-    Status,
+    /// Print the farm's figures, or those of the jobs with some labels
+    Status(Status),
     /// Print what happened on the farm lately, or go on printing it
     Events(Events),
     /// Watch the farm on the screen: jobs, nodes and what happens; `?` shows the keys

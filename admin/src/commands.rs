@@ -64,7 +64,7 @@ fn carry_out(context: &mut Context, command: Command) -> Result<Exit, Failure> {
         Command::Node(command) => nodes::run(context, &command)?,
         Command::Key(command) => keys::run(context, &command)?,
         Command::Results(results) => results::run(context, &results)?,
-        Command::Status => status::run(context)?,
+        Command::Status(status) => status::run(context, &status)?,
         Command::Events(events) => events::run(context, &events)?,
         Command::Top(top) => top::run(context, &top)?,
         Command::Log(log) => log::run(context, &log)?,

@@ -19,7 +19,7 @@ use crate::journal::record::JobTotals;
 use crate::reason::Distrust;
 use crate::resources::{Resource, Resources};
 use crate::seal::Role;
-use crate::terms::Terms;
+use crate::terms::{Limit, Terms};
 use crate::trust::{Share, TrustChecks};
 use crate::units::Units;
 use crate::wire::FailReason;
@@ -112,6 +112,8 @@ pub enum JobCommand {
     Delete,
     /// What failed is wanted again.
     Retry,
+    /// One of its limits is another from now on. It must not have ended.
+    Limit(Limit),
 }
 
 /// What a user does to a node.

@@ -31,6 +31,28 @@ pub struct Terms {
     pub storage_limit: Option<u64>,
 }
 
+/// A limit of a job that a person changes, as it is from then on; none: it has no such limit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Limit {
+    /// [`Terms::max_nodes`].
+    MaxNodes(Option<u32>),
+    /// [`Terms::storage_limit`], in bytes.
+    StorageLimit(Option<u64>),
+}
+
+impl Limit {
+    /// Whether a job may have this limit.
+    ///
+    /// # Errors
+    /// It may not; the sentence says what to change.
+    pub fn check(self) -> Result<(), String> {
+        let mut terms = Terms::default();
+        terms.set(self);
+        terms.check()
+    }
+}
+
 impl Terms {
     /// There are none.
     pub fn is_empty(&self) -> bool {
@@ -68,6 +90,14 @@ impl Terms {
             return Err(format!("a job has {LABELS_MAX} labels at most, not {}", self.labels.len()));
         }
         self.labels.iter().try_for_each(|(key, value)| check_label(key, value))
+    }
+
+    /// One of the limits is another from now on.
+    pub fn set(&mut self, limit: Limit) {
+        match limit {
+            Limit::MaxNodes(nodes) => self.max_nodes = nodes,
+            Limit::StorageLimit(bytes) => self.storage_limit = bytes,
+        }
     }
 
     /// It has all of these labels.
@@ -124,6 +154,25 @@ mod tests {
         }
         assert_eq!(labelled("team/größe", "a = b").check(), Ok(()));
         assert_eq!(Terms::default().check(), Ok(()));
+    }
+
+    #[test]
+    fn a_limit_that_a_person_changes_is_one_that_a_job_could_be_submitted_with() {
+        for (limit, words) in [
+            (Limit::MaxNodes(Some(0)), "max_nodes is 1 or more"),
+            (Limit::StorageLimit(Some(0)), "storage_limit is 1 byte or more"),
+        ] {
+            assert!(limit.check().is_err_and(|why| why.contains(words)), "{limit:?}");
+        }
+        let mut terms = labelled("a", "b");
+        for limit in [Limit::MaxNodes(Some(2)), Limit::StorageLimit(Some(1)), Limit::MaxNodes(None)] {
+            assert_eq!(limit.check(), Ok(()));
+            terms.set(limit);
+        }
+        assert_eq!(terms, Terms { storage_limit: Some(1), ..labelled("a", "b") });
+        let json = serde_json::to_string(&[Limit::MaxNodes(None), Limit::StorageLimit(Some(7))]).unwrap();
+        assert_eq!(json, r#"[{"max_nodes":null},{"storage_limit":7}]"#);
+        assert_eq!(serde_json::from_str::<[Limit; 2]>(&json).unwrap()[0], Limit::MaxNodes(None));
     }
 
     #[test]

@@ -18,7 +18,7 @@ use starfarm_protocol::journal::segment::{Head, Part};
 use starfarm_protocol::journal::synced;
 use starfarm_protocol::reason::Distrust;
 use starfarm_protocol::spec::Stop;
-use starfarm_protocol::terms::Terms;
+use starfarm_protocol::terms::{Limit, Terms};
 use starfarm_protocol::trust::{Share, Untrue};
 use starfarm_protocol::wire::{CommandUnit, FailReason, Outputs, Stream};
 
@@ -114,6 +114,7 @@ fn records() -> Vec<Record> {
             untrue: Untrue { unit: 77, node, why: Distrust::MissedHit, against: Some(NodeId(8)) },
         },
         Record::Doubtful { job, node, units: 1_000 },
+        Record::Limited { job, limit: Limit::StorageLimit(Some(1_000)) },
         Record::Joined { node, slots: 4, at_us: 1_700_000_000_000_000 },
         Record::Periods { lost_us: 45_000_000, period_us: 10_000_000 },
         Record::FailedAlike { job, units: vec![(8, 10), (20, 21)], failed },

@@ -205,6 +205,7 @@ pub fn start(options: Options) -> Result<Handle, SchedulerError> {
 fn merges_of(state: &StateDir, farm: &mut Farm, blobs: &Mutex<Blobs>) -> io::Result<Merges> {
     let merges = Merges::new(state.file("merged"));
     merges.end_left();
+    merges.retain_only(&farm.specs_with_outcomes().map(|(job, _)| job).collect())?;
     let mut blobs = blobs.lock().expect("nobody else has it yet");
     for (job, spec) in farm.specs_with_outcomes() {
         let spec = blobs.read(&spec, 0, usize::MAX)?;

@@ -3,8 +3,9 @@
 use clap::{Args, Subcommand};
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::job::JobState;
+use starfarm_protocol::terms::Limit;
 
-use super::value::{job_id, job_state, label, positive_seconds, unit};
+use super::value::{job_id, job_state, label, max_nodes, or_none, positive_seconds, storage_limit, unit};
 
 #[derive(Args, Debug)]
 pub(crate) struct Jobs {
@@ -12,6 +13,13 @@ pub(crate) struct Jobs {
     #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = job_state())]
     pub(crate) state: Vec<JobState>,
     /// Only those with this label; repeat it for those that have all
+    #[arg(long, value_name = "KEY=VALUE", value_parser = label)]
+    pub(crate) label: Vec<(String, String)>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Status {
+    /// Instead of the farm's figures: those of all jobs with this label together; repeat it for those that have all
     #[arg(long, value_name = "KEY=VALUE", value_parser = label)]
     pub(crate) label: Vec<(String, String)>,
 }
@@ -59,6 +67,8 @@ pub(crate) enum Job {
     Pause(Selection),
     /// Go on with paused jobs
     Resume(Selection),
+    /// Change the limits of jobs that have not ended
+    Set(Set),
     /// Put a job at the head of the queue
     Front(JobArg),
     /// Run a job now, the running one later
@@ -85,6 +95,31 @@ pub(crate) enum Job {
         #[command(flatten)]
         job: JobArg,
     },
+}
+
+const SET_EXAMPLES: &str = "\
+Examples:
+  starfarm job set 7 --storage-limit 20G
+  starfarm job set --label project=x --storage-limit none --max-nodes 4";
+
+#[derive(Args, Clone, Debug)]
+#[command(after_help = SET_EXAMPLES, group = clap::ArgGroup::new("limit").required(true).multiple(true))]
+pub(crate) struct Set {
+    #[command(flatten)]
+    pub(crate) jobs: Selection,
+    /// Let at most so many nodes have tasks of it at once; those above that finish what they have
+    #[arg(long, value_name = "COUNT|none", group = "limit", value_parser = or_none(max_nodes, Limit::MaxNodes))]
+    pub(crate) max_nodes: Option<Limit>,
+    /// Pause the job when all its outputs take so many bytes, such as 10G; one that was paused for less goes on
+    #[arg(long, value_name = "BYTES|none", group = "limit", value_parser = or_none(storage_limit, Limit::StorageLimit))]
+    pub(crate) storage_limit: Option<Limit>,
+}
+
+impl Set {
+    /// The limits that are given.
+    pub(crate) fn limits(&self) -> impl Iterator<Item = Limit> {
+        self.max_nodes.into_iter().chain(self.storage_limit)
+    }
 }
 
 const LOGS_EXAMPLES: &str = "\

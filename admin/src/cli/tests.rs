@@ -41,6 +41,7 @@ fn the_names_of_the_contract() {
         starfarm job cancel ID --label
         starfarm job pause ID --label
         starfarm job resume ID --label
+        starfarm job set ID --label --max-nodes --storage-limit
         starfarm job front ID
         starfarm job switch ID
         starfarm job delete ID --label --cancel
@@ -58,7 +59,7 @@ fn the_names_of_the_contract() {
         starfarm key add --role --out
         starfarm key revoke KEY
         starfarm results ID --all --arrival --unit --merged --dir --follow --keep-order --stdout --stderr
-        starfarm status
+        starfarm status --label
         starfarm events --follow --tasks --after
         starfarm top --interval --read-only
         starfarm audit DIR --job --outputs
@@ -185,6 +186,11 @@ fn what_makes_no_sense_is_a_usage_error() {
         "starfarm submit demo.toml --env A",
         "starfarm job show seven",
         "starfarm job wait 1 --timeout nan",
+        "starfarm status --label project",
+        "starfarm job set 1",
+        "starfarm job set --storage-limit 1G",
+        "starfarm job set 1 --label a=b --storage-limit 1G",
+        "starfarm job set 1 --max-nodes 0",
         "starfarm jobs --output xml",
         "starfarm run demo.toml --slots 0",
         "starfarm plan --slots 2",

@@ -7,8 +7,9 @@ use clap_complete::Shell;
 use starfarm_logs::export::Format;
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::job::{JOB_NAME, JobState, Per, Sizing, is_job_name};
+use starfarm_protocol::resources::size;
 use starfarm_protocol::seal::Role;
-use starfarm_protocol::terms::check_label;
+use starfarm_protocol::terms::{Limit, check_label};
 use starfarm_protocol::unit_set::UnitSet;
 
 pub(super) const SLOTS_MAX: i64 = starfarm_protocol::limits::SLOTS_MAX as i64;
@@ -122,6 +123,21 @@ pub(super) fn label(text: &str) -> Result<(String, String), String> {
 pub(super) fn max_nodes(text: &str) -> Result<u32, String> {
     let nodes = text.parse::<NonZeroU32>();
     nodes.map(NonZeroU32::get).map_err(|_| "write a number of nodes, 1 or more".to_owned())
+}
+
+pub(super) fn storage_limit(text: &str) -> Result<u64, String> {
+    size(text).and_then(|bytes| if bytes > 0 { Ok(bytes) } else { Err("write 1 byte or more".to_owned()) })
+}
+
+/// What `read` reads, or `none`: there is no such limit.
+pub(super) fn or_none<T>(
+    read: fn(&str) -> Result<T, String>,
+    limit: fn(Option<T>) -> Limit,
+) -> impl Fn(&str) -> Result<Limit, String> + Clone {
+    move |text| match text {
+        "none" => Ok(limit(None)),
+        _ => read(text).map(|value| limit(Some(value))).map_err(|why| format!("{why}, or none")),
+    }
 }
 
 pub(super) fn unit(text: &str) -> Result<u128, String> {

@@ -10,7 +10,8 @@ use starfarm_protocol::ids::JobId;
 pub(super) use self::figures::{figures, troubles};
 use super::wait::{self, Waiting};
 use super::{Context, explain, results, selection};
-use crate::cli::{Job, Jobs, Selection};
+use crate::cli::{Job, Jobs, Selection, Set};
+use crate::client::Client;
 use crate::failure::{Exit, Failure};
 use crate::human;
 use crate::output::table::{Cell, Column, facts, left, name, right};
@@ -39,9 +40,8 @@ impl Record for JobInfo {
 
 /// All jobs, or those in one of some states, and with some labels.
 pub(crate) fn list(context: &mut Context, wanted: &Jobs) -> Result<(), Failure> {
-    let mut jobs = context.connect_or_look()?.jobs(Vec::new())?;
+    let mut jobs = selection::labelled(&mut context.connect_or_look()?, &wanted.label)?;
     jobs.retain(|job| wanted.state.is_empty() || wanted.state.contains(&job.state));
-    jobs.retain(|job| job.terms.has_labels(&wanted.label));
     context.printer.list(&jobs)
 }
 
@@ -54,6 +54,7 @@ pub(crate) fn run(context: &mut Context, command: &Job) -> Result<Exit, Failure>
         Job::Cancel(jobs) => steer(context, jobs, JobCommand::Cancel)?,
         Job::Pause(jobs) => steer(context, jobs, JobCommand::Pause)?,
         Job::Resume(jobs) => steer(context, jobs, JobCommand::Resume)?,
+        Job::Set(set) => set_limits(context, set)?,
         Job::Front(job) => steer(context, &one(job.id), JobCommand::Front)?,
         Job::Switch(job) => steer(context, &one(job.id), JobCommand::Switch)?,
         Job::Delete { jobs, cancel } => {
@@ -137,16 +138,32 @@ fn steer(context: &mut Context, jobs: &Selection, verb: JobCommand) -> Result<()
     let mut client = context.connect()?;
     let ids = selection::ids(&mut client, jobs, |job| selection::suits(verb, job))?;
     let (done, result) = selection::each(&ids, |id| client.job_verb(id, verb));
-    let is_gone = verb == JobCommand::Delete;
-    match context.printer.format {
-        Format::Quiet => {}
-        Format::Table if is_gone => {}
-        _ if is_gone => context.printer.list::<JobInfo>(&[])?,
-        // Of no number it would be all jobs.
-        _ if done.is_empty() => {}
-        _ => context.printer.list(&client.jobs(done)?)?,
+    match (verb, context.printer.format) {
+        (JobCommand::Delete, Format::Quiet | Format::Table) => result,
+        (JobCommand::Delete, _) => context.printer.list::<JobInfo>(&[]).and(result),
+        _ => tell(context, &mut client, done).and(result),
     }
-    result
+}
+
+/// Changes limits, and prints the jobs as they are then.
+fn set_limits(context: &mut Context, set: &Set) -> Result<(), Failure> {
+    let mut client = context.connect()?;
+    let limits = || set.limits().map(JobCommand::Limit);
+    let suits = |job: &JobInfo| limits().all(|verb| selection::suits(verb, job));
+    let ids = selection::ids(&mut client, &set.jobs, suits)?;
+    let change = |id| limits().try_for_each(|verb| client.job_verb(id, verb));
+    let (done, result) = selection::each(&ids, change);
+    tell(context, &mut client, done).and(result)
+}
+
+/// Prints jobs as they are now; a script that wants silence gets it.
+fn tell(context: &mut Context, client: &mut Client, ids: Vec<JobId>) -> Result<(), Failure> {
+    match context.printer.format {
+        Format::Quiet => Ok(()),
+        // Of no number it would be all jobs.
+        _ if ids.is_empty() => Ok(()),
+        _ => context.printer.list(&client.jobs(ids)?),
+    }
 }
 
 /// Nodes that get nothing of any job, and why.

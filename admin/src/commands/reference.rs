@@ -25,8 +25,8 @@ macro_rules! schemas {
 
 /// The schemas by name. What is printed on one line keeps to that of the list that it would stand in.
 const SCHEMAS: &[(&str, &str)] = schemas! {
-    "audit" "bench-dispatch" "dry-run" "error" "events" "explanation" "jobs" "join-file" "keys" "log-replay"
-    "log-state" "log-validation" "nodes" "plan" "results" "status" "submitted"
+    "audit" "bench-dispatch" "dry-run" "error" "events" "explanation" "jobs" "join-file" "keys" "labelled-status"
+    "log-replay" "log-state" "log-validation" "nodes" "plan" "results" "status" "submitted"
 };
 
 pub(crate) fn job_file(context: &mut Context) -> Result<(), Failure> {

@@ -9,6 +9,16 @@ use crate::client::Client;
 use crate::failure::{Exit, Failure};
 use crate::output::say;
 
+/// All jobs that have all of these labels, by number; of no label: all jobs.
+///
+/// # Errors
+/// Those of the client.
+pub(super) fn labelled(client: &mut Client, labels: &[(String, String)]) -> Result<Vec<JobInfo>, Failure> {
+    let mut jobs = client.jobs(Vec::new())?;
+    jobs.retain(|job| job.terms.has_labels(labels));
+    Ok(jobs)
+}
+
 /// The jobs that are meant, by number. Labels mean those jobs that `suits` says yes to.
 ///
 /// # Errors
@@ -20,8 +30,7 @@ pub(super) fn ids(
 ) -> Result<Vec<JobId>, Failure> {
     let mut ids = selection.ids.clone();
     if ids.is_empty() {
-        let mut jobs = client.jobs(Vec::new())?;
-        jobs.retain(|job| job.terms.has_labels(&selection.label));
+        let jobs = labelled(client, &selection.label)?;
         if jobs.is_empty() {
             let message = "no job has these labels: `starfarm jobs --output json` shows the labels of all";
             return Err(Failure::new(Exit::NotFound, message));
@@ -39,7 +48,9 @@ pub(super) fn ids(
 /// Whether a command on `job` does anything; one that does nothing is an error where the job is named by its number.
 pub(super) fn suits(command: JobCommand, job: &JobInfo) -> bool {
     match command {
-        JobCommand::Cancel | JobCommand::Front | JobCommand::Switch => !job.state.ended(),
+        JobCommand::Cancel | JobCommand::Front | JobCommand::Switch | JobCommand::Limit(_) => {
+            !job.state.ended()
+        }
         JobCommand::Pause => !job.state.ended() && job.state != JobState::Paused,
         JobCommand::Resume => job.state == JobState::Paused || !job.refused_by.is_empty(),
         JobCommand::Delete => job.state.ended(),
@@ -69,6 +80,8 @@ pub(super) fn each(
 
 #[cfg(test)]
 mod tests {
+    use starfarm_protocol::terms::Limit;
+
     use super::*;
     use crate::commands::job::testing::job;
 
@@ -95,6 +108,8 @@ mod tests {
             (JobCommand::Resume, JobState::Running, false),
             (JobCommand::Delete, JobState::Running, false),
             (JobCommand::Delete, JobState::Cancelled, true),
+            (JobCommand::Limit(Limit::MaxNodes(None)), JobState::Paused, true),
+            (JobCommand::Limit(Limit::MaxNodes(None)), JobState::Failed, false),
         ] {
             assert_eq!(suits(command, &of(state)), does, "{command:?} {state}");
         }

@@ -1,15 +1,23 @@
 //! `starfarm status`: the paper's online figures.
 
+mod labelled;
+
 use starfarm_protocol::admin::{NodeInfo, StatusInfo};
 use starfarm_protocol::settings::SETTINGS;
 
-use super::{Context, nodes};
+use super::{Context, nodes, selection};
+use crate::cli::Status;
 use crate::failure::Failure;
 use crate::human;
 use crate::output::table::{Cell, Column, Table, facts, left, name, right};
 use crate::output::{Document, Style};
 
-pub(crate) fn run(context: &mut Context) -> Result<(), Failure> {
+/// The farm's figures, or with labels those of the jobs that have them.
+pub(crate) fn run(context: &mut Context, wanted: &Status) -> Result<(), Failure> {
+    if !wanted.label.is_empty() {
+        let jobs = selection::labelled(&mut context.connect_or_look()?, &wanted.label)?;
+        return context.printer.document(&labelled::Labelled::new(&wanted.label, &jobs));
+    }
     let mut status = context.connect()?.status()?;
     nodes::sort(&mut status.nodes);
     context.printer.document(&status)

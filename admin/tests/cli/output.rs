@@ -10,7 +10,7 @@ use crate::program::Folder;
 use crate::schemas::Schemas;
 
 /// Commands that print, and the schema that their output keeps to.
-const DOCUMENTS: [(&str, &str); 20] = [
+const DOCUMENTS: [(&str, &str); 22] = [
     ("jobs", "jobs"),
     ("job show 1", "jobs"),
     ("job wait 2", "jobs"),
@@ -29,6 +29,8 @@ const DOCUMENTS: [(&str, &str); 20] = [
     ("job explain 1", "explanation"),
     ("node explain lab-7", "explanation"),
     ("status", "status"),
+    ("status --label project=x", "labelled-status"),
+    ("job set 1 --storage-limit 5G --max-nodes none", "jobs"),
     ("events", "events"),
     ("submit --range 0..3 -- true {}", "submitted"),
 ];

@@ -131,6 +131,11 @@ fn after(lead: &str, value: &Option<impl fmt::Display>) -> String {
     value.as_ref().map_or_else(String::new, |value| format!("{lead}{value}"))
 }
 
+/// A number, or that there is none.
+fn or_none(number: Option<u64>) -> String {
+    number.map_or_else(|| "none".to_owned(), |number| number.to_string())
+}
+
 /// What such a task takes elsewhere.
 fn usual(usual_us: u64) -> String {
     match usual_us {
@@ -217,6 +222,15 @@ events! {
         /// Its place there from now on, counted from 1.
         place: u64,
     } => ("job {} is number {place} in jq", job.0)
+    /// A person changed a limit of a job; these are its limits from now on.
+    JobLimited = "job_limited" {
+        job: JobId,
+        /// Nodes that may have tasks of it at once.
+        max_nodes: Option<u64>,
+        /// Bytes that its outputs may take.
+        storage_limit: Option<u64>,
+    } => ("limits of job {}: max_nodes {}, storage_limit {}",
+        job.0, or_none(*max_nodes), or_none(*storage_limit))
     /// How a job does: with each sample, where anything changed.
     JobProgress = "job_progress" {
         job: JobId, done: u128, failed: u128,

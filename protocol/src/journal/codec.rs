@@ -10,7 +10,7 @@ use crate::job::{Body, FailedUnit, JobFacts, JobState, MaxFailures, Per, Sizing,
 use crate::reason::{Distrust, HoldReason};
 use crate::resources::{Resource, Resources};
 use crate::spec::Stop;
-use crate::terms::Terms;
+use crate::terms::{Limit, Terms};
 use crate::trust::{Share, Untrue};
 use crate::wire::{CommandUnit, FailReason};
 
@@ -42,6 +42,7 @@ tagged! { Item:
         20 Checked { job, units },
         21 Untrue { job, untrue },
         22 Doubtful { job, node, units },
+        23 Limited { job, limit },
         64 Rating { node, started_us, period, periods },
         65 Rates { job, mean, nodes },
         66 Totals { job, totals },
@@ -70,6 +71,10 @@ tagged! { Item:
         0 Usual,
         1 Never,
         2 Units(units),
+    }
+    Limit {
+        0 MaxNodes(nodes),
+        1 StorageLimit(bytes),
     }
 }
 
@@ -120,6 +125,7 @@ impl Record {
             | Record::Checked { job, .. }
             | Record::Untrue { job, .. }
             | Record::Doubtful { job, .. }
+            | Record::Limited { job, .. }
             | Record::Deleted { job }
             | Record::Conflict { job, .. }
             | Record::Rates { job, .. }
@@ -233,8 +239,11 @@ items! { Item:
     Distrust: |why, out| NodeMark::from(*why).put(out), |body| NodeMark::read(body)?.distrust().ok_or(Malformed);
     bool: |is, out| u8::from(*is).put(out), |body| Ok(u8::read(body)? != 0);
     // One more, or 0 for none.
-    Option<u64>: |number, out| number.map_or(0, |number| number.saturating_add(1)).put(out),
-        |body| Ok(u64::read(body)?.checked_sub(1));
+    Option<u64>: |number, out| number.map_or(0, |number| u128::from(number) + 1).put(out),
+        |body| {
+            let number = u128::read(body)?.checked_sub(1).map(u64::try_from);
+            number.transpose().map_err(|_| Malformed)
+        };
     Option<i32>: |code, out| code.map(|code| u64::from(code.cast_unsigned())).put(out),
         |body| narrow(Option::<u64>::read(body)?).map(|code| code.map(u32::cast_signed));
     Option<u32>: |number, out| number.map(u64::from).put(out), |body| narrow(Option::<u64>::read(body)?);

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::ids::{Attempt, Boot, ContentHash, Epoch, JobId, NodeId};
 use crate::job::{FailedUnit, JobFacts, JobState};
 use crate::reason::{Distrust, HoldReason};
-use crate::terms::Terms;
+use crate::terms::{Limit, Terms};
 use crate::trust::{Share, Untrue};
 use crate::units::decimal;
 use crate::wire::CommandUnit;
@@ -70,6 +70,8 @@ pub enum Record {
     Untrue { job: JobId, untrue: Untrue },
     /// Kind 22. A node, whose results are not trusted since, computed so many units of a job that had ended before.
     Doubtful { job: JobId, node: NodeId, units: u128 },
+    /// Kind 23. A job that has not ended has another limit from now on. It decides no unit.
+    Limited { job: JobId, limit: Limit },
     /// Kind 64, in checkpoints. What a node did in its last periods: standard tasks a period, in a ring, and the number of
     /// the last one. It joined at `started_us` on the farm's clock.
     Rating { node: NodeId, started_us: u64, period: u64, periods: Vec<f32> },

@@ -96,6 +96,7 @@ impl Farm {
                 let more: u128 = chunks.iter().map(|chunk| u128::from(chunk.units)).sum();
                 Event::JobGrown { job: *job, units: self.jobs.at(*job).facts.units + more }
             }
+            &Record::Limited { job, limit } => self.limited(job, limit),
             &Record::Moved { job, place } => Event::JobMoved { job, place: u64::from(place) + 1 },
             Record::Ran { job, units, node, .. } => {
                 for (unit, ran) in units {
@@ -219,6 +220,7 @@ impl Farm {
                 self.jobs.asked = Some((*job, Checks::asked(*check, planted)));
             }
             Record::Linked { job, terms } => self.jobs.linked = Some((*job, terms.clone())),
+            &Record::Limited { job, limit } => self.apply_limit(job, limit)?,
             Record::Checked { job, units } => self.known(*job)?.checks.add_checked(*units),
             Record::Untrue { job, untrue } => self.apply_untrue(*job, *untrue)?,
             Record::Doubtful { job, node, units } => self.known(*job)?.checks.add_doubtful(*node, *units),

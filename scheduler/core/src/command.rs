@@ -7,6 +7,8 @@ use starfarm_protocol::ids::{JobId, NodeId};
 use starfarm_protocol::interval::Interval;
 use starfarm_protocol::journal::Record;
 use starfarm_protocol::journal::record::NodeMark;
+use starfarm_protocol::reason::HoldReason;
+use starfarm_protocol::terms::Limit;
 use starfarm_protocol::wire::Cancel;
 
 use crate::checks::Trust;
@@ -135,6 +137,7 @@ impl Farm {
                 }
             }
             JobCommand::Front => self.put_front(id, deeds),
+            JobCommand::Limit(limit) => self.limit(id, limit, deeds),
             JobCommand::Switch if state == JobState::Paused => return Err(Conflict::Paused.into()),
             JobCommand::Switch => match self.waits_for(job).first() {
                 Some(&first) => return Err(Conflict::Waits(first).into()),
@@ -271,6 +274,18 @@ impl Farm {
             None => JobState::Waiting,
         };
         self.set_state(id, state, None, deeds);
+    }
+
+    /// A job has another limit from now on. It goes on where it was paused for what it stores and may store more, and is
+    /// paused where it has stored too much.
+    fn limit(&mut self, id: JobId, limit: Limit, deeds: &mut Deeds) {
+        self.commit(Record::Limited { job: id, limit }, deeds);
+        let job = self.jobs.at(id);
+        let (most, held) = (job.terms.storage_limit, job.paused_for.as_ref());
+        if matches!(held, Some(HoldReason::Storage { .. })) && job.stored.full(most, held).is_none() {
+            self.resume(id, deeds);
+        }
+        self.pause_if_full(id, deeds);
     }
 
     /// Behind the job that runs now, before all others.

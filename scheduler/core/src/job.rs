@@ -31,6 +31,7 @@ use crate::limits::{
 use crate::outcomes::Blame;
 use crate::pace::Pace;
 use crate::queues::{Class, Classes, JobUnits, NodeId};
+use crate::stored::Stored;
 
 /// A job to submit.
 #[derive(Clone, PartialEq, Debug)]
@@ -127,10 +128,8 @@ pub(crate) struct Job {
     pub(crate) blame: Blame,
     /// Units failed when a person let it go on after failures: what it bears counts from there.
     pub(crate) forgiven: u128,
-    /// Bytes that its outputs take, as the rim last said.
-    pub(crate) stored: u64,
-    /// Those when a person let it go on after a pause for them: what it may store counts from there.
-    pub(crate) stored_before: u64,
+    /// What its outputs take on the disk.
+    pub(crate) stored: Stored,
     /// Where a program names its units: those that it has named so far.
     pub(crate) growth: Option<Box<Growth>>,
     /// Its trust checks.
@@ -187,8 +186,7 @@ impl Job {
             returned: BTreeMap::new(),
             denied: BTreeMap::new(),
             blame: Blame::default(),
-            stored: 0,
-            stored_before: 0,
+            stored: Stored::default(),
             forgiven: 0,
             growth,
             checks: Checks::default(),
@@ -292,9 +290,7 @@ impl Job {
         assert!(!state.ended() && !self.state.ended(), "an end has a record of its own");
         if self.state == JobState::Paused && state != JobState::Paused {
             self.forgive();
-            if let Some(HoldReason::Storage { stored, .. }) = self.paused_for {
-                self.stored_before = stored;
-            }
+            self.stored.go_on(self.terms.storage_limit, self.paused_for.as_ref());
         }
         self.state = state;
         self.paused_for = why;
@@ -305,7 +301,8 @@ impl Job {
     pub(crate) fn take_end(&mut self, state: JobState, totals: JobTotals) {
         assert!(state.ended() && !self.state.ended(), "a job ends once");
         (self.state, self.totals) = (state, totals);
-        (self.paused_for, self.stored_before) = (None, 0);
+        self.paused_for = None;
+        self.stored.count_all();
         self.units.forget_trials();
         (self.returned, self.denied) = Default::default();
         self.blame.clear();

@@ -8,13 +8,17 @@ use crate::queues::NOBODY;
 
 impl Farm {
     /// Node `id` may be given tasks of `job` as far as its `max_nodes` goes: it has some, or there is a place. While it is
-    /// not known who has what was given out before a restart, there is none.
+    /// not known who has what was given out before a restart, there is none. Where more have some than may, since a person
+    /// changed the limit, the first of them go on, and the others finish what they have.
     pub(crate) fn may_hold(&self, job: &Job, id: NodeId) -> bool {
         let Some(most) = job.terms.max_nodes else { return true };
         let job = job.facts.job;
         let has_place =
             || !self.queues.has_of(job, NOBODY) && self.queues.nodes_of(job).count() < most as usize;
-        self.queues.has_of(job, id) || has_place()
+        match self.queues.has_of(job, id) {
+            true => self.queues.is_among(job, id, most),
+            false => has_place(),
+        }
     }
 
     /// Slots that may work for `job` at once, where nodes are alike.

@@ -235,7 +235,7 @@ impl Job {
         }
         assert!(left == 0, "what was forgiven had failed");
         before.records(job, records);
-        let stored = if self.state.ended() { 0 } else { self.stored_before };
+        let stored = if self.state.ended() { 0 } else { self.stored.before() };
         if forgiven > 0 || stored > 0 {
             let limit = self.terms.storage_limit.unwrap_or_default();
             let why = (stored > 0).then_some(HoldReason::Storage { stored, limit });

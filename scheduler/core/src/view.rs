@@ -205,7 +205,7 @@ impl Farm {
                 }
                 reason => reason.as_ref().map_or_else(String::new, ToString::to_string),
             },
-            stored_bytes: job.stored,
+            stored_bytes: job.stored.bytes(),
             outputs_cut: 0,
             failures: Vec::new(),
             conflicts: Vec::new(),

@@ -310,6 +310,46 @@ fn after_a_restart_nobody_takes_the_place_of_who_had_one() {
 }
 
 #[test]
+fn a_person_gives_a_job_more_nodes_and_fewer() {
+    check_after(
+        "join a slots 1\n join b slots 1\n join c slots 1\n submit 100 units 10 max-nodes 1\n ack a",
+        "limit 1 max-nodes 2\n ack b\n tasks a\n tasks b\n tasks c\n limit 1 max-nodes none\n ack c\n tasks c\n \
+         limit 1 max-nodes 1\n done b 20+10\n done a 0+10\n tasks b\n done b 30+10\n done c 40+10\n done c 50+10\n ack a\n \
+         done a 10+10\n tasks a\n tasks b\n tasks c\n checkpoint\n restart\n hello a\n hello b\n beat a none\n beat b none\n hello c\n beat c none\n ack a\n live +100 a none\n tasks a\n tasks b\n tasks c",
+        expect![[r#"
+            0: limits of job 1: max_nodes 2, storage_limit none
+            0: to b: offer job 1: 3=20+10 4=30+10
+            0: a has 2 tasks
+            0: b has 2 tasks
+            0: c has 0 tasks
+            0: limits of job 1: max_nodes none, storage_limit none
+            0: to c: offer job 1: 5=40+10 6=50+10
+            0: c has 2 tasks
+            0: limits of job 1: max_nodes 1, storage_limit none
+            0: to a: ack results [(1, 1)]; offer job 1: 7=60+10
+            0: b has 1 tasks
+            0: to a: ack results [(2, 2)]; offer job 1: 8=70+10
+            0: a has 2 tasks
+            0: b has 0 tasks
+            0: c has 0 tasks
+            0: node a is back
+            0: to a: welcome epoch 2
+            0: node b is back
+            0: to b: welcome epoch 2
+            0: to a: answer 1
+            0: to b: answer 1
+            0: node c is back
+            0: to c: welcome epoch 2
+            0: to c: answer 1
+            0: to a: offer job 1: 1099511627777=60+10 1099511627778=70+10
+            100: a has 2 tasks
+            100: b has 0 tasks
+            100: c has 0 tasks
+        "#]],
+    );
+}
+
+#[test]
 fn why_a_job_waits_and_a_node_gets_nothing() {
     let mut bench = Bench::new(config());
     bench.run(

@@ -48,6 +48,92 @@ fn a_person_lets_it_store_as_much_again_and_no_restart_forgets_that() {
 }
 
 #[test]
+fn a_job_that_was_paused_for_what_it_stores_goes_on_when_its_limit_allows_that() {
+    check_after(
+        STORING,
+        "stored 1 120\n limit 1 may-store 120\n show 1\n limit 1 may-store 121\n show 1\n stored 1 121\n \
+         limit 1 may-store none\n stored 1 999\n show 1",
+        expect![[r#"
+            0: job 1 paused
+            0: to a: withdraw job 1 trim before 4
+            0: limits of job 1: max_nodes none, storage_limit 120
+            0: job 1 is paused: done 1, out 2, waiting 3, since its outputs take 120 bytes, and storage_limit is 120
+            0: limits of job 1: max_nodes none, storage_limit 121
+            0: job 1 running
+            0: job 1 is running: done 1, out 2, waiting 3
+            0: job 1 paused
+            0: to a: withdraw job 1 trim before 4
+            0: limits of job 1: max_nodes none, storage_limit none
+            0: job 1 running
+            0: job 1 is running: done 1, out 2, waiting 3
+        "#]],
+    );
+}
+
+#[test]
+fn a_limit_below_what_a_job_stores_pauses_it_at_once() {
+    check_after(
+        STORING,
+        "stored 1 99\n limit 1 may-store 50\n show 1\n resume 1\n stored 1 148\n limit 1 may-store 149\n stored 1 149",
+        expect![[r#"
+            0: limits of job 1: max_nodes none, storage_limit 50
+            0: job 1 paused
+            0: to a: withdraw job 1 trim before 4
+            0: job 1 is paused: done 1, out 2, waiting 3, since its outputs take 99 bytes, and storage_limit is 50
+            0: job 1 running
+            0: limits of job 1: max_nodes none, storage_limit 149
+            0: job 1 paused
+            0: to a: withdraw job 1 trim before 4
+        "#]],
+    );
+}
+
+#[test]
+fn what_a_person_paused_or_what_has_ended_is_not_let_go_on_by_a_limit() {
+    check_after(
+        STORING,
+        "pause 1\n stored 1 120\n limit 1 may-store none\n show 1\n cancel 1\n limit 1 may-store 5\n limit 7 may-store 5",
+        expect![[r#"
+            0: job 1 paused
+            0: to a: withdraw job 1 trim before 4
+            0: limits of job 1: max_nodes none, storage_limit none
+            0: job 1 is paused: done 1, out 2, waiting 3
+            0: job 1 cancelled
+            0: to a: withdraw job 1 kill before 4
+            0: Limit(StorageLimit(Some(5))): Conflict(Ended(Cancelled))
+            0: Limit(StorageLimit(Some(5))): NotFound
+        "#]],
+    );
+}
+
+#[test]
+fn a_restart_knows_the_new_limit_and_what_counts_for_it() {
+    check_after(
+        STORING,
+        "stored 1 120\n resume 1\n limit 1 may-store 150\n \
+         checkpoint\n restart\n hello a\n stored 1 149\n show 1\n stored 1 150\n \
+         restart\n hello a\n limit 1 may-store 140\n show 1\n limit 1 may-store 151\n show 1",
+        expect![[r#"
+            0: job 1 paused
+            0: to a: withdraw job 1 trim before 4
+            0: job 1 running
+            0: limits of job 1: max_nodes none, storage_limit 150
+            0: node a is back
+            0: to a: welcome epoch 2
+            0: job 1 is running: done 1, out 5, waiting 0
+            0: job 1 paused
+            0: node a is back
+            0: to a: welcome epoch 3
+            0: limits of job 1: max_nodes none, storage_limit 140
+            0: job 1 is paused: done 1, out 5, waiting 0, since its outputs take 150 bytes, and storage_limit is 140
+            0: limits of job 1: max_nodes none, storage_limit 151
+            0: job 1 running
+            0: job 1 is running: done 1, out 5, waiting 0
+        "#]],
+    );
+}
+
+#[test]
 fn a_job_whose_last_unit_is_decided_is_not_paused() {
     check(
         "submit 1 command units 1 may-store 100\n join a slots 1\n ack a\n & stored 1 90\n ran a 0+1 ok\n stored 1 120\n \

@@ -1,6 +1,6 @@
 //! All merges of a farm, and where their results lie.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -16,7 +16,10 @@ use starfarm_protocol::spec::{JobSpec, Merge, Work, is_inside};
 use starfarm_scheduler_core::Farm;
 
 use crate::host_program;
-use crate::store::disk::{if_there, replace, sync_folder};
+use crate::store::disk::{if_there, numbers, replace, sync_folder};
+
+/// How the names of what a job may have here end, behind its number; the last two are folders.
+const ENDINGS: [&str; 6] = ["json", "output", "pid", "stderr", "files", "work"];
 
 /// All merges of a farm.
 #[derive(Debug)]
@@ -181,11 +184,22 @@ impl Merges {
     /// A job is deleted.
     pub(crate) fn delete(&self, job: JobId) -> io::Result<()> {
         self.jobs().remove(&job);
-        for ending in ["json", "output", "pid", "stderr"] {
+        let [files @ .., made, work] = ENDINGS;
+        for ending in files {
             if_there(fs::remove_file(self.path(job, ending)))?;
         }
-        if_there(fs::remove_dir_all(self.path(job, "files")))?;
-        if_there(fs::remove_dir_all(self.path(job, "work"))).map(drop)
+        if_there(fs::remove_dir_all(self.path(job, made)))?;
+        if_there(fs::remove_dir_all(self.path(job, work))).map(drop)
+    }
+
+    /// Removes what is left of other jobs than these: a scheduler that was killed while it deleted one leaves it there, and
+    /// nobody would ask for it any more.
+    pub(crate) fn retain_only(&self, jobs: &HashSet<JobId>) -> io::Result<()> {
+        for ending in ENDINGS {
+            let found = numbers(&self.dir, &format!(".{ending}"))?.into_iter().map(JobId);
+            found.filter(|job| !jobs.contains(job)).try_for_each(|job| self.delete(job))?;
+        }
+        Ok(())
     }
 
     /// Up to `max` bytes of a result from `offset` on; none where there is no such result.
@@ -221,5 +235,36 @@ impl Merges {
 
     fn jobs(&self) -> MutexGuard<'_, BTreeMap<JobId, Asked>> {
         self.jobs.lock().expect("a panic under the lock ends the process")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_kill_left_of_a_deleted_job_goes_with_the_next_start() {
+        let dir = std::env::temp_dir().join(format!("starfarm-merges-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&dir);
+        let merges = Merges::new(dir.clone());
+        let only = |job| merges.retain_only(&[JobId(job)].into()).unwrap();
+        only(1);
+        assert!(!dir.exists(), "a farm that merges nothing has no such folder");
+        for job in [1, 2, 30] {
+            let [files @ .., made, work] = ENDINGS;
+            for folder in [made, work] {
+                fs::create_dir_all(merges.path(JobId(job), folder)).unwrap();
+                fs::write(merges.path(JobId(job), folder).join("film.mp4"), "x").unwrap();
+            }
+            files.iter().for_each(|ending| fs::write(merges.path(JobId(job), ending), "x").unwrap());
+        }
+        // A kill may come between any two of them.
+        fs::remove_file(merges.path(JobId(2), "json")).unwrap();
+        only(30);
+        let left = fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut left: Vec<_> = left.collect();
+        left.sort();
+        assert_eq!(left, ["30.files", "30.json", "30.output", "30.pid", "30.stderr", "30.work"]);
+        fs::remove_dir_all(dir).unwrap();
     }
 }

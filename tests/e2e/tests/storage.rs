@@ -94,6 +94,49 @@ fn a_job_over_its_storage_limit_is_paused_and_goes_on_when_a_person_says_so() {
 }
 
 #[test]
+fn a_person_changes_what_a_job_may_store_while_it_runs_and_while_it_is_paused() {
+    let mut farm = Farm::with_workers(1, 2);
+    let id = submit_more(&farm, 30, &["--storage-limit", "1M", "--units-per-task", "1"]);
+    let set = |farm: &Farm, what: &[&str]| farm.cli(&[&["job", "set"], what].concat());
+    farm.wait(&id).exits(8);
+    // It has stored more than that, too.
+    set(&farm, &[&id, "--storage-limit", "1000000"]).exits(0);
+    farm.kill_scheduler();
+    farm.restart_scheduler();
+    farm.until_nodes_up(1);
+    let job = farm.job(&id);
+    assert_eq!((&job["state"], &job["storage_limit"]), (&"paused".into(), &1_000_000.into()), "{job}");
+    assert!(job["note"].as_str().unwrap().ends_with("storage_limit is 1000000"), "{job}");
+    set(&farm, &[&id, "--storage-limit", "2M", "--max-nodes", "3"]).exits(0);
+    farm.wait(&id).exits(8);
+    let job = farm.job(&id);
+    assert!(job["stored_bytes"].as_u64().unwrap() >= 2 << 20, "it went on by itself: {job}");
+    assert_eq!((&job["max_nodes"], &job["storage_limit"]), (&3.into(), &(2 << 20).into()), "{job}");
+    for (what, code, words) in [
+        (["99", "--storage-limit", "2M"], 4, "no job 99"),
+        ([&id, "--storage-limit", "much"], 2, "write a size as 20G"),
+        ([&id, "--storage-limit", "0"], 2, "write 1 byte or more, or none"),
+    ] {
+        let refused = set(&farm, &what);
+        assert!(refused.code == code && refused.stderr.contains(words), "{what:?}: {}", refused.stderr);
+    }
+    set(&farm, &[&id, "--storage-limit", "none"]).exits(0);
+    farm.wait(&id).exits(0);
+    let results = farm.results(&id);
+    each_done_once(&farm.job(&id), &results, 30);
+    assert_eq!(stdouts(&results).len(), 30);
+    let ended = set(&farm, &[&id, "--storage-limit", "5M"]);
+    assert!(ended.code == 6 && ended.stderr.contains("has ended"), "{}", ended.stderr);
+    let log = farm.state().join("log");
+    until("the log says what was changed", || {
+        let segments = std::fs::read_dir(&log).unwrap().map(|segment| segment.unwrap().path());
+        let texts: String = segments.map(|path| std::fs::read_to_string(path).unwrap_or_default()).collect();
+        texts.contains("<job_limited ") && texts.contains(r#"max_nodes="3" storage_limit="2097152""#)
+    });
+    farm.cli(&["audit", "--outputs", farm.state().to_str().unwrap()]).exits(0);
+}
+
+#[test]
 fn a_farm_at_its_storage_limit_waits_for_room_and_loses_nothing() {
     let mut farm = Farm::start_with(&["--storage-limit", "2M"]);
     farm.add_worker("w1", &["--slots", "2"]);

@@ -114,8 +114,9 @@ fn paused(why: Option<&HoldReason>, id: &str) -> String {
              `starfarm job cancel {id}` ends it."
         ),
         Some(why @ HoldReason::Storage { .. }) => format!(
-            "The farm paused it: {why}. What ran then counts. `starfarm job resume {id}` lets it store as much again, \
-             `starfarm job cancel {id}` ends it."
+            "The farm paused it: {why}. What ran then counts. `starfarm job set {id} --storage-limit BYTES` gives it \
+             another limit for all that it stores, `starfarm job resume {id}` lets it store as much again, `starfarm job \
+             cancel {id}` ends it."
         ),
         Some(why) => format!(
             "The farm paused it: {why}. `starfarm results {id}` shows the failed units, `starfarm job resume {id}` lets \

@@ -115,7 +115,8 @@ impl Row for JobInfo {
     const FIRST_ORDER: usize = 2;
 
     fn words(&self) -> String {
-        format!("{} {} {} {}", self.id.0, self.name, self.state, self.user)
+        let labels = self.terms.labels.iter().map(|(key, value)| format!(" {key}={value}"));
+        format!("{} {} {} {}", self.id.0, self.name, self.state, self.user) + &labels.collect::<String>()
     }
 }
 

@@ -55,7 +55,11 @@ fn of_links() -> Vec<Record> {
         storage_limit: None,
     };
     let limited = Terms { storage_limit: Some(u64::MAX), ..terms.clone() };
-    [terms, limited, Terms::default()].map(|terms| Record::Linked { job: JobId(3), terms }).into()
+    let terms = [terms, limited, Terms::default()].map(|terms| Record::Linked { job: JobId(3), terms });
+    let nodes = [None, Some(1), Some(u32::MAX)].map(Limit::MaxNodes);
+    let bytes = [None, Some(1), Some(u64::MAX)].map(Limit::StorageLimit);
+    let limits = nodes.into_iter().chain(bytes).map(|limit| Record::Limited { job: JobId(3), limit });
+    terms.into_iter().chain(limits).collect()
 }
 
 fn of_growth() -> Record {
@@ -159,7 +163,7 @@ fn every_kind_comes_back() {
     }
     kinds.sort_unstable();
     kinds.dedup();
-    assert_eq!(kinds, (1..=22).chain(64..=74).collect::<Vec<_>>());
+    assert_eq!(kinds, (1..=23).chain(64..=74).collect::<Vec<_>>());
 }
 
 #[test]

@@ -79,6 +79,14 @@ impl Dispatched {
         id
     }
 
+    /// The nodes that have tasks of `job` are counted from now on.
+    pub(super) fn count_nodes(&mut self, job: JobId) {
+        self.holders.count(job);
+        for task in self.slots.iter().flatten().filter(|task| task.job == job) {
+            self.holders.came(job, task.node);
+        }
+    }
+
     /// A task enters the list of its node.
     pub(super) fn join(&mut self, id: TaskId, list: &mut Vec<TaskId>) {
         debug_assert!(self.at(id).node != NOBODY, "nobody has a list");

@@ -15,7 +15,7 @@ pub(super) struct Holders {
 }
 
 impl Holders {
-    /// Nodes with tasks of `job` are counted from now on; it has none yet.
+    /// Nodes with tasks of `job` are counted from now on; so far it has none.
     pub(super) fn count(&mut self, job: JobId) {
         self.jobs.insert(job, BTreeMap::new());
     }
@@ -53,6 +53,14 @@ impl Holders {
     /// `node` has tasks of `job`.
     pub(super) fn has(&self, job: JobId, node: NodeId) -> bool {
         self.jobs.get(&job).is_some_and(|nodes| nodes.contains_key(&node))
+    }
+
+    /// `node` is among the first `most` nodes that have tasks of `job`.
+    pub(super) fn is_among(&self, job: JobId, node: NodeId, most: usize) -> bool {
+        self.jobs.get(&job).is_some_and(|nodes| match nodes.len() <= most {
+            true => nodes.contains_key(&node),
+            false => self.nodes(job).take(most).any(|other| other == node),
+        })
     }
 
     /// A place came free since that was asked last.

@@ -5,12 +5,12 @@ use starfarm_protocol::ids::{JobId, NodeId};
 use super::Queues;
 
 impl Queues {
-    /// Which nodes have tasks of `job`, copies among them, is known from now on; it has none yet.
+    /// Which nodes have tasks of `job`, copies among them, is known from now on.
     pub(crate) fn count_nodes(&mut self, job: JobId) {
-        self.dq.holders.count(job);
+        self.dq.count_nodes(job);
     }
 
-    /// A job is not known any more.
+    /// A job is not known any more, or its nodes are not counted any more.
     pub(crate) fn forget_job(&mut self, job: JobId) {
         self.dq.holders.forget(job);
     }
@@ -23,6 +23,11 @@ impl Queues {
     /// `node`, or nobody, has tasks of `job`, where that is counted.
     pub(crate) fn has_of(&self, job: JobId, node: NodeId) -> bool {
         self.dq.holders.has(job, node)
+    }
+
+    /// `node` is among the first `most` of those that have tasks of `job`, where they are counted.
+    pub(crate) fn is_among(&self, job: JobId, node: NodeId, most: u32) -> bool {
+        self.dq.holders.is_among(job, node, most as usize)
     }
 
     /// A node let its last task of a job go whose nodes are counted, since that was asked last.

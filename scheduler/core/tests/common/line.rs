@@ -7,6 +7,7 @@ use starfarm_protocol::ids::{ContentHash, JobId, from_hex};
 use starfarm_protocol::job::Per;
 use starfarm_protocol::resources::Resources;
 use starfarm_protocol::spec::Stop;
+use starfarm_protocol::terms::Limit;
 use starfarm_protocol::trust::Share;
 use starfarm_protocol::wire::{CommandUnit, FailReason, Held, HitEntry, Outputs, Stream};
 use starfarm_scheduler_core::{MaxFailures, NewJob, NodeId, Place, Sizing, Terms, Trust, WorkFacts};
@@ -70,6 +71,16 @@ impl<'a> Line<'a> {
     /// The word behind `name`.
     pub fn after(&self, name: &str) -> Option<&'a str> {
         self.words.iter().position(|word| *word == name).map(|at| self.words[at + 1])
+    }
+
+    /// `limit JOB max-nodes N` or `limit JOB may-store BYTES`, or `none` in the place of the number.
+    pub fn limit(&self) -> Limit {
+        let number = self.word(3);
+        match (self.word(2), number != "none") {
+            ("max-nodes", is_limited) => Limit::MaxNodes(is_limited.then(|| parse(number))),
+            ("may-store", is_limited) => Limit::StorageLimit(is_limited.then(|| parse(number))),
+            (other, _) => panic!("`{other}` is no limit"),
+        }
     }
 
     pub fn named(&self, name: &str, default: u64) -> u64 {

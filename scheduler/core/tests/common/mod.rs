@@ -14,6 +14,7 @@
 //! | `submit 0 grows ...`, `grow JOB UNITS[xCOST],.. [from N] [end] [state JSON]` | a job whose units a program names |
 //! | `wish JOB`, `halt JOB WORDS` | what its program is to be asked; it did wrong |
 //! | `cancel/pause/resume/front/switch/delete/retry JOB`, `drain/undrain/forget/revoke NODE` | what users do |
+//! | `limit JOB max-nodes/may-store N/none` | a user changes a limit |
 //! | `merge JOB waiting/running/done/failed` | how the merge of its results stands, as the rim says |
 //! | `join NODE slots K [queue Q] [memory BYTES]`, `hello NODE [boot B] [died UNIT]`, `session NODE`, `bye NODE`, `able NODE [TIMES]` | |
 //! | ... `[version V] [knows EPOCH genuine/forged] [receives DATAGRAMS]` | what else a hello may say |
@@ -239,13 +240,17 @@ impl Bench {
                     line.after("lost").map_or(lost_us, |ms| line::parse::<u64>(ms) * 1_000);
             }
             "overflow" => self.farm.on_receive_overflow(self.now_us),
-            "stored" => self.stored(line),
+            "stored" | "limit" => self.stored(line),
             "full" | "room" => self.farm.on_room(line.words[0] == "full"),
             _ => self.show(line),
         }
     }
 
+    /// What a job stores, or what it may.
     fn stored(&mut self, line: &Line<'_>) {
+        if line.verb() == "limit" {
+            return self.command_job(line, JobCommand::Limit(line.limit()));
+        }
         self.with_deeds(|farm, _, deeds| {
             farm.on_stored(JobId(line.number(1)), line.number(2), deeds);
             None

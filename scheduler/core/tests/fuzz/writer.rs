@@ -36,6 +36,7 @@ const LINES: &[(u64, Write)] = &[
     (3, Writer::command_node),
     (1, Writer::trouble),
 ];
+const LIMITS: &[&str] = &["max-nodes none", "max-nodes 1", "max-nodes 2", "may-store none", "may-store 50"];
 /// Of these there are always some.
 const ALWAYS: usize = 8;
 
@@ -479,13 +480,14 @@ impl Writer {
     }
 
     fn command_job(&mut self, _: &Play) -> Option<String> {
-        let commands = ["pause", "resume", "front", "switch", "retry", "cancel", "delete", "rerun"];
-        let (job, command) = (self.job(), commands[self.chance.weighed(&[4, 6, 3, 4, 6, 1, 2, 3])]);
-        let units = match command {
+        let commands = ["pause", "resume", "front", "switch", "retry", "cancel", "delete", "rerun", "limit"];
+        let (job, command) = (self.job(), commands[self.chance.weighed(&[4, 6, 3, 4, 6, 1, 2, 3, 6])]);
+        let what = match command {
             "rerun" => format!(" {}+{}", self.chance.below(40), 1 + self.chance.below(8)),
+            "limit" => format!(" {}", LIMITS[self.chance.below(LIMITS.len() as u64) as usize]),
             _ => String::new(),
         };
-        Some(format!("{command} {job}{units}"))
+        Some(format!("{command} {job}{what}"))
     }
 
     fn command_node(&mut self, play: &Play) -> Option<String> {
@@ -495,6 +497,7 @@ impl Writer {
     }
 
     fn trouble(&mut self, _: &Play) -> Option<String> {
-        Some(["overflow", "full", "room", "room"][self.chance.below(4) as usize].into())
+        let stored = format!("stored {} {}", self.job(), self.chance.below(100));
+        Some(["overflow", "full", "room", &stored][self.chance.below(4) as usize].into())
     }
 }

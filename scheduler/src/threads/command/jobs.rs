@@ -66,6 +66,11 @@ pub(crate) async fn command(desk: &Arc<Desk>, id: JobId, command: JobCommand) ->
     {
         return why;
     }
+    if let JobCommand::Limit(limit) = command
+        && let Err(why) = limit.check()
+    {
+        return error(ErrorCode::Usage, why);
+    }
     let act = move |farm: &mut core::Farm, now_us, deeds: &mut core::Deeds| match farm
         .command_job(id, command, now_us, deeds)
     {

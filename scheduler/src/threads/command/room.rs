@@ -229,4 +229,59 @@ mod tests {
         assert_eq!([one, two, nobodys].map(|hash| blobs.knows(&hash).unwrap()), [true, true, false]);
         std::fs::remove_dir_all(dir).unwrap();
     }
+
+    /// A job is deleted in steps: its file of outputs goes, its contents are let go and removed, one after another.
+    #[test]
+    fn whatever_a_kill_left_of_a_delete_the_sweep_gives_back_and_nothing_else() {
+        let dir = std::env::temp_dir().join(format!("starfarm-killed-delete-{}", std::process::id()));
+        let open = || OutputStore::open(&dir, FarmId([6; 16]), 0, u64::MAX).unwrap();
+        for steps in 0..5 {
+            let _ = std::fs::remove_dir_all(&dir);
+            let (mut outputs, (mut blobs, _)) = (open(), Blobs::open(&dir.join("blobs")).unwrap());
+            let [own, last, shared, spec] = [1, 2, 3, 4].map(|byte| blobs.put(&[byte; 600]).unwrap());
+            blobs.names.complete().unwrap();
+            let of_each = [(8, shared, shared), (9, own, shared), (9, last, last)];
+            for (sequence, (job, stdout, stderr)) in (1_u64..).zip(of_each) {
+                let unit = [(u128::from(sequence), outcome(stdout, stderr))];
+                outputs.append(sequence, JobId(job), (Attempt(7), NodeId(3)), &unit).unwrap();
+                [stdout, stderr].iter().for_each(|hash| blobs.name(JobId(job), hash).unwrap());
+            }
+            outputs.unsynced().unwrap();
+            // The record that job 9 is deleted is on the disk.
+            let mut gone = Vec::new();
+            if steps > 0 {
+                outputs.delete(JobId(9)).unwrap();
+                gone = blobs.names.forget(JobId(9)).unwrap();
+                gone.sort_unstable();
+                let mut both = [own, last];
+                both.sort_unstable();
+                assert_eq!(gone, both, "job 8 names the third");
+            }
+            if steps > 1 {
+                blobs.let_go(&gone, LATELY).unwrap();
+            }
+            if steps > 2 {
+                blobs.remove_gone(&gone[..steps - 2], &HashSet::from([spec])).unwrap();
+            }
+            drop((outputs, blobs));
+            // The next start knows only job 8.
+            let mut outputs = open();
+            outputs.retain_only(&HashSet::from([JobId(8)])).unwrap();
+            outputs.is_replayed();
+            let (outputs, blobs) =
+                (Mutex::new(outputs), Mutex::new(Blobs::open(&dir.join("blobs")).unwrap().0));
+            read_names(&outputs, &blobs).unwrap();
+            let mut blobs = blobs.into_inner().unwrap();
+            assert_eq!(blobs.names.complete().unwrap(), []);
+            let is_there =
+                |blobs: &mut Blobs| [own, last, shared, spec].map(|hash| blobs.len(&hash).unwrap().is_some());
+            let left = is_there(&mut blobs).iter().filter(|is| **is).count();
+            assert_eq!(left, [4, 4, 4, 3, 2][steps], "{steps} steps were done");
+            // The grace is over.
+            let swept = blobs.retain(|hash, _| *hash == spec).unwrap();
+            assert_eq!(swept, left - 2, "{steps} steps were done");
+            assert_eq!(is_there(&mut blobs), [false, false, true, true], "{steps} steps were done");
+        }
+        std::fs::remove_dir_all(dir).unwrap();
+    }
 }
