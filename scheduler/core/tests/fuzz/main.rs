@@ -21,6 +21,7 @@ mod ending;
 mod ledger;
 mod play;
 mod shrink;
+mod terms;
 mod workers;
 mod writer;
 

@@ -6,6 +6,7 @@ use starfarm_scheduler_core::Body;
 use crate::chance::Chance;
 use crate::ending::{OUTCOMES_MAX, facts, hits, is_together, returned, spec, true_hit};
 use crate::play::Play;
+use crate::terms;
 use crate::workers::{Task, Worker, letter, listed};
 
 const NODES_MAX: u32 = 6;
@@ -36,7 +37,6 @@ const LINES: &[(u64, Write)] = &[
     (3, Writer::command_node),
     (1, Writer::trouble),
 ];
-const LIMITS: &[&str] = &["max-nodes none", "max-nodes 1", "max-nodes 2", "may-store none", "may-store 50"];
 /// Of these there are always some.
 const ALWAYS: usize = 8;
 
@@ -137,20 +137,7 @@ impl Writer {
         }
         let most = [4, 20, 60, 400][self.chance.below(4) as usize];
         let mut line = format!("submit {}", self.chance.within(1, most));
-        match self.chance.below(8) {
-            0..3 => {}
-            3..6 => {
-                line += [" command", " command together"][self.chance.below(2) as usize];
-                if self.chance.one_in(2) {
-                    line += &format!(" retries {}", self.chance.below(4));
-                }
-            }
-            _ => {
-                line += &format!(" search {} targets", self.chance.within(1, 3));
-                line += ["", " never", " first-hit"][self.chance.below(3) as usize];
-                line += ["", " check 250000", " check 1000000"][self.chance.below(3) as usize];
-            }
-        }
+        line += &terms::work(&mut self.chance);
         match self.chance.below(3) {
             0 => line += &format!(" target {}", self.chance.below(30)),
             _ => line += &format!(" units {}", self.chance.within(1, most.min(30))),
@@ -484,7 +471,7 @@ impl Writer {
         let (job, command) = (self.job(), commands[self.chance.weighed(&[4, 6, 3, 4, 6, 1, 2, 3, 6])]);
         let what = match command {
             "rerun" => format!(" {}+{}", self.chance.below(40), 1 + self.chance.below(8)),
-            "limit" => format!(" {}", LIMITS[self.chance.below(LIMITS.len() as u64) as usize]),
+            "limit" => format!(" {}", terms::limit(&mut self.chance)),
             _ => String::new(),
         };
         Some(format!("{command} {job}{what}"))
