@@ -14,6 +14,9 @@ use super::executor::Context;
 use crate::bulk::FetchError;
 use crate::exec::CancelFlag;
 
+/// Bytes of an archive that are hashed and written at once: hashing a few at a time is slow.
+const PACK_BYTES: usize = 256 << 10;
+
 /// The files of a job's units.
 pub(super) struct UnitFiles {
     inputs: Vec<Input>,
@@ -167,8 +170,8 @@ fn pack(scratch: &Path, names: &[(String, String)]) -> io::Result<Made> {
     let path = scratch.with_extension("tar");
     let file = File::options().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
     fs::remove_file(&path)?;
-    let mut archive =
-        tar::Builder::new(Hashing { to: BufWriter::new(file), hasher: blake3::Hasher::new(), bytes: 0 });
+    let hashing = Hashing { to: file, hasher: blake3::Hasher::new(), bytes: 0 };
+    let mut archive = tar::Builder::new(BufWriter::with_capacity(PACK_BYTES, hashing));
     for (name, shown) in names {
         let file = File::open(scratch.join(name))?;
         let there = file.metadata()?;
@@ -183,8 +186,8 @@ fn pack(scratch: &Path, names: &[(String, String)]) -> io::Result<Made> {
             return Err(io::Error::other(format!("`{name}` became shorter meanwhile")));
         }
     }
-    let Hashing { to, hasher, bytes } = archive.into_inner()?;
-    let archive = to.into_inner().map_err(io::IntoInnerError::into_error)?;
+    let hashing = archive.into_inner()?.into_inner().map_err(io::IntoInnerError::into_error)?;
+    let Hashing { to: archive, hasher, bytes } = hashing;
     let hash = ContentHash(*hasher.finalize().as_bytes());
     Ok(Made { hash, bytes, count: names.len() as u32, archive })
 }
