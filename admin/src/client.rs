@@ -5,14 +5,15 @@ mod identity;
 mod local;
 mod sealed;
 
+use std::fmt::Display;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use starfarm_protocol::admin::frames::{FrameReader, frame};
-use starfarm_protocol::admin::pieces::{self, Pieces};
+use starfarm_protocol::admin::frames::{FrameError, FrameReader, frame};
+use starfarm_protocol::admin::pieces::{self, PIECE_BYTES_MAX, Pieces};
 use starfarm_protocol::admin::{
     EventLine, Explanation, JobCommand, JobInfo, NodeInfo, Request, Response, StatusInfo, Subject,
 };
@@ -231,25 +232,43 @@ fn ask_scheduler(
             "the scheduler at {place} has not answered for {silent} s: waiting for {max} s at most; Ctrl-C ends it"
         ));
     }
-    let received = receive(wire, reader, asked_to_wait + SILENCE_MAX, place);
+    let received = receive_answer(wire, reader, asked_to_wait + SILENCE_MAX, place);
     received.map_err(|failure| sent.map_or_else(|error| lost(place, &error), |()| failure))
 }
 
-fn receive(
+/// The next answer, with the bytes that follow it.
+fn receive_answer(
     wire: &mut dyn Wire,
     reader: &mut FrameReader,
     patience: Duration,
     place: &str,
 ) -> Result<Response, Failure> {
+    let answer = receive(wire, reader, patience, place, FrameReader::next_message)?;
+    let Response::Bytes { bytes, mut content } = answer else { return Ok(answer) };
+    let mut pieces = Pieces::of(bytes).map_err(|why| not_understood(place, &why))?;
+    while !pieces.are_whole() {
+        let piece = receive(wire, reader, SILENCE_MAX, place, |reader| reader.next_bytes(PIECE_BYTES_MAX))?;
+        content.extend_from_slice(pieces.take(&piece).map_err(|error| not_understood(place, &error))?);
+    }
+    Ok(Response::Bytes { bytes, content })
+}
+
+fn not_understood(place: &str, why: &dyn Display) -> Failure {
+    Failure::unreachable(format!(
+        "cannot understand the scheduler at {place}: {why}: install the same version here and there"
+    ))
+}
+
+fn receive<T>(
+    wire: &mut dyn Wire,
+    reader: &mut FrameReader,
+    patience: Duration,
+    place: &str,
+    next: impl Fn(&mut FrameReader) -> Result<Option<T>, FrameError>,
+) -> Result<T, Failure> {
     loop {
-        match reader.next_message::<Response>() {
-            Ok(Some(response)) => return Ok(response),
-            Ok(None) => {}
-            Err(error) => {
-                return Err(Failure::unreachable(format!(
-                    "cannot understand the scheduler at {place}: {error}: install the same version here and there"
-                )));
-            }
+        if let Some(found) = next(reader).map_err(|error| not_understood(place, &error))? {
+            return Ok(found);
         }
         let bytes = wire.receive(patience).map_err(|error| lost(place, &error))?;
         if bytes.is_empty() {

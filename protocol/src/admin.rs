@@ -13,7 +13,7 @@ mod status;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{ContentHash, HexBytes, JobId};
+use crate::ids::{ContentHash, JobId};
 use crate::job::{JobState, MaxFailures, Sizing};
 use crate::journal::record::JobTotals;
 use crate::reason::Distrust;
@@ -204,12 +204,23 @@ pub enum Response {
     Keys(Vec<KeyInfo>),
     /// Text of a join file.
     JoinFile(String),
-    /// A piece of a blob; empty at its end.
-    Bytes(HexBytes),
+    /// The next bytes of a content, so many; none at its end. They follow in [`pieces`].
+    Bytes {
+        bytes: u64,
+        #[serde(skip)]
+        content: Vec<u8>,
+    },
     /// The blob cannot be had.
     Lost(OutputLoss),
     /// Not carried out.
     Error(Error),
+}
+
+impl Response {
+    /// The next bytes of a content.
+    pub fn of(content: Vec<u8>) -> Self {
+        Self::Bytes { bytes: content.len() as u64, content }
+    }
 }
 
 /// Why a request was not carried out; callers branch on `code`, never on the text.

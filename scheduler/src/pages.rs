@@ -11,7 +11,7 @@ use starfarm_protocol::admin::{
 };
 use starfarm_protocol::ids::{ContentHash, JobId};
 use starfarm_protocol::outputs::Stored;
-use starfarm_protocol::spec::{HexBytes, JobSpec};
+use starfarm_protocol::spec::JobSpec;
 use starfarm_protocol::unit_set::UnitSet;
 use starfarm_protocol::units::Units;
 use starfarm_protocol::wire::Files;
@@ -286,7 +286,7 @@ pub(crate) fn fill_cut(response: &mut Response, outputs: &Mutex<OutputStore>) {
 /// A piece of what came of merging a job's results.
 pub(crate) fn merged(merges: &Merges, id: JobId, file: Option<&str>, offset: u64) -> Response {
     match merges.read(id, file, offset, FETCH_BYTES) {
-        Ok(Some(bytes)) => Response::Bytes(HexBytes(bytes)),
+        Ok(Some(bytes)) => Response::of(bytes),
         Ok(None) => error(ErrorCode::NotFound, format!("job {} has no such merged result", id.0)),
         Err(e) => {
             error(ErrorCode::Conflict, format!("the merged result of job {} cannot be read: {e}", id.0))
@@ -297,7 +297,7 @@ pub(crate) fn merged(merges: &Merges, id: JobId, file: Option<&str>, offset: u64
 pub(crate) fn fetch(blobs: &Mutex<Blobs>, hash: &ContentHash, offset: u64) -> Response {
     let mut blobs = blobs.lock().expect("a panic under the lock ends the process");
     match blobs.read(hash, offset, FETCH_BYTES) {
-        Ok(Some(bytes)) => Response::Bytes(HexBytes(bytes)),
+        Ok(Some(bytes)) => Response::of(bytes),
         Ok(None) => match blobs.lack(hash) {
             Ok(what) => Response::Lost(what),
             Err(e) => error(ErrorCode::Conflict, format!("content {hash} cannot be looked for: {e}")),

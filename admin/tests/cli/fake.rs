@@ -13,7 +13,8 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::mpsc::{Sender, channel};
 
 use starfarm_protocol::admin::explain::JobReason;
-use starfarm_protocol::admin::frames::{FrameReader, frame};
+use starfarm_protocol::admin::frames::FrameReader;
+use starfarm_protocol::admin::pieces::answer_frames;
 use starfarm_protocol::admin::{
     ConflictInfo, DoubtfulInfo, Error, ErrorCode, EventLine, Explanation, Fact, FactValue, FailedInfo,
     HitInfo, JobInfo, KeyInfo, LostOutputs, NeedsInfo, NodeInfo, OutputInfo, OutputLoss, Reason, Refusal,
@@ -23,7 +24,6 @@ use starfarm_protocol::ids::{ContentHash, FarmId, JobId, NodeId, PublicKey};
 use starfarm_protocol::join::JoinFile;
 use starfarm_protocol::journal::record::JobTotals;
 use starfarm_protocol::seal::{Role, Secret};
-use starfarm_protocol::spec::HexBytes;
 
 use crate::program::Folder;
 
@@ -55,7 +55,9 @@ fn answer_all(mut socket: UnixStream) {
     loop {
         while let Some(request) = reader.next_message::<Request>().unwrap() {
             // The caller may be gone: `head` reads no more than it wants.
-            let _ = socket.write_all(&frame(&answer(&request)).unwrap());
+            for frame in answer_frames(&answer(&request)).unwrap() {
+                let _ = socket.write_all(&frame);
+            }
         }
         match socket.read(&mut piece) {
             Ok(0) | Err(_) => return,
@@ -101,9 +103,9 @@ fn answer(request: &Request) -> Response {
         Request::RevokeKey { .. } => Response::Keys(keys()[..1].to_vec()),
         Request::AddKey { .. } => Response::JoinFile(join_file()),
         Request::Fetch { hash: ContentHash([9, ..]), .. } => Response::Lost(OutputLoss::Damaged),
-        Request::Fetch { offset, .. } => Response::Bytes(HexBytes(
-            long_output()[*offset as usize..].chunks(100).next().unwrap_or(&[]).into(),
-        )),
+        Request::Fetch { offset, .. } => {
+            Response::of(long_output()[*offset as usize..].chunks(100).next().unwrap_or(&[]).into())
+        }
         _ => Response::Done,
     }
 }

@@ -1,8 +1,10 @@
-//! A content on its way to the scheduler, behind the [`super::Request::Put`] that announces it. Its pieces follow one
-//! another without a gap; each is a frame that has, where others have JSON, a chunk of the [bulk channel](crate::bulk).
-//! The one answer comes after the last piece. What it is made of, and where it is kept, are the two sides' to know.
+//! A content on its way to the scheduler, behind the [`super::Request::Put`] that announces it, or a part of one on its way
+//! from there, behind [`super::Response::Bytes`]. Its pieces follow one another without a gap; each is a frame that has,
+//! where others have JSON, a chunk of the [bulk channel](crate::bulk). The one answer to a put comes after the last piece.
+//! What it is made of, and where it is kept, are the two sides' to know.
 
-use super::frames::{FRAME_BYTES_MAX, FRAME_HEADER_BYTES, RECORD_BYTES_MAX, raw_frame};
+use super::Response;
+use super::frames::{FRAME_BYTES_MAX, FRAME_HEADER_BYTES, FrameError, RECORD_BYTES_MAX, frame, raw_frame};
 use crate::bulk::{self, BulkError, CHUNK_BYTES, chunks};
 
 /// Longest content of a submission, in bytes: half of the longest frame, from the time when contents went as hexadecimal
@@ -16,6 +18,15 @@ const _: () =
 /// The frames of all pieces of `content`, in order; none where it is empty.
 pub fn frames(content: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     chunks(content, 0).map(|chunk| raw_frame(&bulk::Request::Chunk(chunk).to_bytes()))
+}
+
+/// The frames of an answer: its own, and those of the bytes that follow it.
+///
+/// # Errors
+/// As of [`frame`].
+pub fn answer_frames(answer: &Response) -> Result<impl Iterator<Item = Vec<u8>>, FrameError> {
+    let content = if let Response::Bytes { content, .. } = answer { &content[..] } else { b"" };
+    Ok(std::iter::once(frame(answer)?).chain(frames(content)))
 }
 
 /// The pieces of a content as they come in.
@@ -70,7 +81,7 @@ impl Pieces {
 #[cfg(test)]
 mod tests {
     use super::super::Request;
-    use super::super::frames::{FrameError, FrameReader, frame};
+    use super::super::frames::FrameReader;
     use super::*;
     use crate::bulk::Chunk;
     use crate::ids::ContentHash;

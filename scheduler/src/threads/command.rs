@@ -102,7 +102,7 @@ async fn local(desk: &Arc<Desk>, stream: tokio::net::UnixStream) -> std::io::Res
             starfarm_protocol::admin::ErrorCode::Refused,
             format!("this farm belongs to user {ours}: use its admin.join instead"),
         );
-        return channel.write_message(&refusal).await;
+        return channel.write_answer(&refusal).await;
     }
     admin::serve(desk, &mut channel, Role::Admin, &format!("uid {caller}")).await
 }

@@ -78,7 +78,7 @@ fn each(
     let (mut hasher, mut offset) = (blake3::Hasher::new(), 0);
     while offset < of.bytes {
         let request = Request::Merged { id, file: name.map(str::to_owned), offset };
-        let bytes = ask!(client, &request, Response::Bytes(bytes) => bytes)?.0;
+        let bytes = ask!(client, &request, Response::Bytes { content, .. } => content)?;
         if bytes.is_empty() {
             break;
         }

@@ -41,7 +41,7 @@ impl Source for OfJob<'_> {
 
     fn piece(&mut self, hash: ContentHash, offset: u64) -> Result<Result<Vec<u8>, OutputLoss>, Failure> {
         match self.client.ask(&Request::Fetch { hash, offset })? {
-            Response::Bytes(bytes) => Ok(Ok(bytes.0)),
+            Response::Bytes { content, .. } => Ok(Ok(content)),
             Response::Lost(what) => Ok(Err(what)),
             _ => Err(self.client.surprise()),
         }

@@ -45,7 +45,7 @@ pub(crate) async fn serve(desk: &Arc<Desk>, channel: &mut Channel, role: Role, u
             Ok(request) => Ok(answer(desk, request, (role, user), &mut reading).await),
         };
         match response {
-            Ok(response) => channel.write_message(&response).await?,
+            Ok(response) => channel.write_answer(&response).await?,
             Err(last) => return channel.part(&last).await,
         }
     }

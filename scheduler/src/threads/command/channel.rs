@@ -3,10 +3,10 @@
 use std::io;
 use std::time::Duration;
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
-use starfarm_protocol::admin::frames::{FrameError, FrameReader, RECORD_BYTES_MAX, frame, records};
-use starfarm_protocol::admin::pieces::PIECE_BYTES_MAX;
+use starfarm_protocol::admin::Response;
+use starfarm_protocol::admin::frames::{FrameError, FrameReader, RECORD_BYTES_MAX, records};
+use starfarm_protocol::admin::pieces::{PIECE_BYTES_MAX, answer_frames};
 use starfarm_protocol::seal::stream::{self, FRAME_HEADER_BYTES, Stream, frame_bytes};
 use starfarm_protocol::seal::{Peer, SealError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -125,21 +125,24 @@ impl Channel {
         }
     }
 
-    pub(crate) async fn write_message<T: Serialize>(&mut self, message: &T) -> io::Result<()> {
-        let frame = frame(message).map_err(|e| io::Error::other(e.to_string()))?;
-        if let Channel::Local(socket) = self {
-            return socket.write_all(&frame).await;
-        }
-        for record in records(&frame) {
-            self.write_record(record).await?;
+    /// An answer, and the bytes that follow it.
+    pub(crate) async fn write_answer(&mut self, answer: &Response) -> io::Result<()> {
+        for frame in answer_frames(answer).map_err(|e| io::Error::other(e.to_string()))? {
+            if let Channel::Local(socket) = self {
+                socket.write_all(&frame).await?;
+                continue;
+            }
+            for record in records(&frame) {
+                self.write_record(record).await?;
+            }
         }
         Ok(())
     }
 
     /// Says a last word. A caller who is still sending would not hear it if the connection were closed on bytes that
     /// nobody has read: so they are read for a while, and forgotten.
-    pub(crate) async fn part<T: Serialize>(&mut self, last: &T) -> io::Result<()> {
-        self.write_message(last).await?;
+    pub(crate) async fn part(&mut self, last: &Response) -> io::Result<()> {
+        self.write_answer(last).await?;
         let hear_out = async {
             let mut forgotten = vec![0; RECORD_BYTES_MAX];
             match self {
