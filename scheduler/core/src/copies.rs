@@ -92,12 +92,13 @@ impl Farm {
         found
     }
 
-    /// Node `id` gets a copy of what is out of a task, if it is there yet.
+    /// Node `id` gets a copy of what is out of a task, if it is there yet. Units that are done in its midst end it: units that
+    /// are computed together count together or not at all.
     fn copy_candidate(&mut self, of: Candidate, id: NodeId, job_id: JobId, now_us: u64, deeds: &mut Deeds) {
         let Some(at) = self.queues.dispatch(of.task, of.attempt).map(|task| task.at) else { return };
         // Since it was found it may have been copied as one that hangs.
         if self.queues.copies_in(job_id, at).is_empty()
-            && let Some(at) = self.jobs.at(job_id).units.coverage().bounds_in(at, Class::Out)
+            && let Some(at) = self.jobs.at(job_id).units.coverage().first_in(at, Class::Out)
         {
             self.copy_to(id, job_id, at, now_us, deeds);
         }

@@ -93,18 +93,17 @@ impl Farm {
         }
     }
 
-    /// What of the task of a unit that hangs is out and has no copy; none where it goes on, or its node has it no more.
+    /// What of the task of a unit that hangs is out from there on, up to what is done in its midst, and has no copy; none where
+    /// it goes on, or its node has it no more.
     fn hung_interval(&self, Hung { job: job_id, unit, node: id }: Hung) -> Option<Interval> {
         let job = self.jobs.unfinished(job_id)?;
         self.nodes.get(id)?.runs.get(&(job_id, unit)).filter(|run| run.told)?;
         let task = self.queues.holding(job_id, unit).filter(|task| task.node == id)?;
         // Neighbours that a heartbeat joined are many tasks.
         let units = u128::from(self.ideal(job, id).units);
-        let at = match task.is_found() {
-            true => Interval::new(unit, task.at.hi.min(unit + units)),
-            false => task.at,
-        };
-        let out = job.units.coverage().bounds_in(at, Class::Out)?;
+        let hi = if task.is_found() { task.at.hi.min(unit + units) } else { task.at.hi };
+        let at = Interval::new(unit, hi);
+        let out = job.units.coverage().first_in(at, Class::Out)?;
         self.queues.copies_in(job_id, at).is_empty().then_some(out)
     }
 

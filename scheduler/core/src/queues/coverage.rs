@@ -140,17 +140,13 @@ impl Coverage {
         self.segments.range(start..hi).any(|(_, segment)| segment.class == class && segment.hi > lo)
     }
 
-    /// First unit and end of what of [lo, hi) is in a class.
-    pub(crate) fn bounds_in(&self, Interval { lo, hi }: Interval, class: Class) -> Option<Interval> {
-        assert!(lo < hi, "an empty interval has no bounds");
-        let start = self.segments.range(..=lo).next_back().map_or(lo, |(&at, _)| at);
-        let of_class = |(&at, segment): (&u128, &Segment)| {
-            let (from, to) = (at.max(lo), segment.hi.min(hi));
-            (segment.class == class && from < to).then_some((from, to))
-        };
-        let mut found = self.segments.range(start..hi).filter_map(of_class);
-        let (first, end) = found.next()?;
-        Some(Interval::new(first, found.next_back().map_or(end, |(_, end)| end)))
+    /// The first units side by side of [lo, hi) that are in a class.
+    pub(crate) fn first_in(&self, at: Interval, class: Class) -> Option<Interval> {
+        assert!(!at.is_empty(), "an empty interval has no units");
+        let start = self.segments.range(..=at.lo).next_back().map_or(at.lo, |(&lo, _)| lo);
+        let of_class = self.segments.range(start..at.hi).filter(|(_, segment)| segment.class == class);
+        let mut within = of_class.map(|(&lo, segment)| Interval::new(lo, segment.hi).within(at));
+        within.find(|piece| !piece.is_empty())
     }
 
     /// What of [lo, hi) a result can still decide, in order.
