@@ -42,8 +42,8 @@ impl Source for Vec<u8> {
     }
 
     fn read(&self, offset: u64, max: usize) -> io::Result<Vec<u8>> {
-        let from = usize::try_from(offset).unwrap_or(usize::MAX).min(self.len());
-        Ok(self[from..].iter().take(max).copied().collect())
+        let rest = &self[usize::try_from(offset).unwrap_or(usize::MAX).min(self.len())..];
+        Ok(rest[..max.min(rest.len())].to_vec())
     }
 }
 

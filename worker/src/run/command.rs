@@ -106,13 +106,24 @@ impl Command {
     ) -> Result<(CommandUnit, Vec<Named>), FetchError> {
         let text = self.text(task, unit, &context.contents, cancel)?;
         self.prepare(scratch, cancel, context)?;
-        let line = self.line(task, &scratch.0, &text);
-        let run = exec::run_noting(&line, cancel, Patience::default(), lasts);
-        self.learn(&run, 1);
-        if let Some(why) = self.refusal(&run.end) {
-            return Err(FetchError::Refused(why.to_owned()));
-        }
+        let run = self.run_line(&self.line(task, &scratch.0, &text), 1, cancel, lasts)?;
         self.record(run, scratch, &text)
+    }
+
+    /// Runs a program for so many units. It is refused where this node cannot run it.
+    fn run_line(
+        &self,
+        line: &CommandLine,
+        units: u64,
+        cancel: &CancelFlag,
+        lasts: &mut dyn FnMut() -> Option<Duration>,
+    ) -> Result<UnitRun, FetchError> {
+        let run = exec::run_noting(line, cancel, Patience::default(), lasts);
+        self.learn(&run, units);
+        match self.refusal(&run.end) {
+            Some(why) => Err(FetchError::Refused(why.to_owned())),
+            None => Ok(run),
+        }
     }
 
     /// The scratch directory has a run's inputs and nothing else.
@@ -160,11 +171,7 @@ impl Command {
             line.env.push(("STARFARM_DONE".into(), progress.0.clone().into()));
             line.progress = Some(progress);
         }
-        let run = exec::run_noting(&line, cancel, Patience::default(), &mut || delivery.go_on(report));
-        self.learn(&run, task.units);
-        if let Some(why) = self.refusal(&run.end) {
-            return Err(FetchError::Refused(why.to_owned()));
-        }
+        let run = self.run_line(&line, task.units, cancel, &mut || delivery.go_on(report))?;
         let told = line.progress.filter(|_| run.end != End::Exit(0)).and_then(|progress| progress.told());
         let mut deliver = |run: UnitRun, units: u64| {
             let (outcome, named) = self.record(run, scratch, &text)?;

@@ -57,11 +57,7 @@ impl<'a> Delivery<'a> {
         if waits_in_vain || self.gathered.body.len() + record.len() > RESULT_BODY_BYTES_MAX {
             self.send(report)?;
         }
-        for named in named {
-            if let Err(named) = self.gathered.take(named) {
-                self.gathered.long.push(named);
-            }
-        }
+        named.into_iter().for_each(|named| self.gathered.take(named));
         self.gathered.body.extend_from_slice(&record);
         self.gathered.units += outcome.units;
         self.gathered.duration_us = self.gathered.duration_us.saturating_add(outcome.duration_us);
@@ -161,23 +157,20 @@ impl Pack {
         self.units > 0 && self.few.is_empty() && self.long.is_empty()
     }
 
-    /// Puts a content to the short ones, or gives it back where it is none.
-    fn take(&mut self, named: Named) -> Result<(), Named> {
+    /// Puts a content to the short ones or the long ones.
+    fn take(&mut self, named: Named) {
         let bytes = named.content.bytes();
-        if bytes > Few::CONTENT_BYTES_MAX as u64 {
-            return Err(named);
-        }
-        let Ok(content) = named.content.read(0, bytes as usize) else { return Err(named) };
-        // What became shorter meanwhile is told of where it is sent.
-        if content.len() as u64 != bytes {
-            return Err(named);
-        }
+        let is_short = bytes <= Few::CONTENT_BYTES_MAX as u64;
+        let content = is_short.then(|| named.content.read(0, bytes as usize)).and_then(Result::ok);
+        // What cannot be read, or became shorter meanwhile, is told of where it is sent by itself.
+        let Some(content) = content.filter(|content| content.len() as u64 == bytes) else {
+            return self.long.push(named);
+        };
         if !self.few.last_mut().is_some_and(|few| Few::add(few, &content)) {
             let mut few = Vec::new();
             assert!(Few::add(&mut few, &content), "one of them fits");
             self.few.push(few);
         }
-        Ok(())
     }
 
     fn store(&mut self, bulk: &Bulk) -> Vec<Order> {

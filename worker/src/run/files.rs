@@ -14,7 +14,9 @@ use super::executor::Context;
 use crate::bulk::FetchError;
 use crate::exec::CancelFlag;
 
-/// Bytes of an archive that are hashed and written at once: hashing a few at a time is slow.
+/// Bytes of files whose archive is in memory. A longer one is in a file.
+const IN_MEMORY_MAX: u64 = 2 << 20;
+/// Bytes of an archive in a file that are hashed and written at once: hashing a few at a time is slow.
 const PACK_BYTES: usize = 256 << 10;
 
 /// The files of a job's units.
@@ -26,6 +28,19 @@ pub(super) struct UnitFiles {
     many_units: bool,
 }
 
+/// A file that a unit made.
+struct Output {
+    /// In the unit's scratch directory.
+    name: String,
+    /// In the archive.
+    shown: String,
+    bytes: u64,
+}
+
+fn bytes_of(names: &[Output]) -> u64 {
+    names.iter().map(|output| output.bytes).sum()
+}
+
 /// What a unit made: a tar archive. Equal files make equal archives.
 #[derive(Debug)]
 pub(super) struct Made {
@@ -33,8 +48,14 @@ pub(super) struct Made {
     pub(super) bytes: u64,
     /// Files in it.
     pub(super) count: u32,
-    /// The archive. It has no name, so it goes with this.
-    archive: File,
+    archive: Archive,
+}
+
+#[derive(Debug)]
+enum Archive {
+    Memory(Vec<u8>),
+    /// It has no name, so it goes with this.
+    Disk(File),
 }
 
 impl Source for Made {
@@ -43,10 +64,15 @@ impl Source for Made {
     }
 
     fn read(&self, offset: u64, max: usize) -> io::Result<Vec<u8>> {
-        let mut bytes = vec![0; max];
-        let read = self.archive.read_at(&mut bytes, offset)?;
-        bytes.truncate(read);
-        Ok(bytes)
+        match &self.archive {
+            Archive::Memory(all) => all.read(offset, max),
+            Archive::Disk(file) => {
+                let mut bytes = vec![0; max];
+                let read = file.read_at(&mut bytes, offset)?;
+                bytes.truncate(read);
+                Ok(bytes)
+            }
+        }
     }
 }
 
@@ -112,9 +138,9 @@ impl UnitFiles {
         }
     }
 
-    /// The files that a unit must have made, and what they are called in the archive.
-    fn names(&self, scratch: &Path, text: &UnitText) -> Result<Vec<(String, String)>, String> {
-        let (mut names, mut bytes) = (Vec::new(), 0);
+    /// The files that a unit must have made.
+    fn names(&self, scratch: &Path, text: &UnitText) -> Result<Vec<Output>, String> {
+        let mut names: Vec<Output> = Vec::new();
         for template in &self.outputs {
             let name = String::from_utf8(template.fill(text)).map_err(|e| {
                 format!("must make {:?}, which is not UTF-8", String::from_utf8_lossy(e.as_bytes()))
@@ -128,11 +154,12 @@ impl UnitFiles {
                 true => format!("{}/{name}", text.index),
                 false => name.clone(),
             };
-            if !names.iter().any(|(_, other)| *other == shown) {
-                bytes += size_of(scratch, &name)?;
-                names.push((name, shown));
+            if !names.iter().any(|other| other.shown == shown) {
+                let bytes = size_of(scratch, &name)?;
+                names.push(Output { name, shown, bytes });
             }
         }
+        let bytes = bytes_of(&names);
         match bytes > self.limit {
             true => Err(format!("made files of {bytes} bytes, more than files_limit, {}", self.limit)),
             false => Ok(names),
@@ -165,31 +192,41 @@ fn size_of(scratch: &Path, name: &str) -> Result<u64, String> {
     Err("made no file".to_owned())
 }
 
-/// The files of `names`, each under the second one. The archive is made beside the directory `scratch`.
-fn pack(scratch: &Path, names: &[(String, String)]) -> io::Result<Made> {
+/// The archive of these files. A long one is made beside the directory `scratch`.
+fn pack(scratch: &Path, names: &[Output]) -> io::Result<Made> {
+    let (count, bytes) = (names.len() as u32, bytes_of(names));
+    if bytes <= IN_MEMORY_MAX {
+        let all = write_archive(scratch, names, Vec::with_capacity(bytes as usize + 2_048))?;
+        let (hash, bytes) = (ContentHash::of(&all), all.len() as u64);
+        return Ok(Made { hash, bytes, count, archive: Archive::Memory(all) });
+    }
     let path = scratch.with_extension("tar");
     let file = File::options().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
     fs::remove_file(&path)?;
     let hashing = Hashing { to: file, hasher: blake3::Hasher::new(), bytes: 0 };
-    let mut archive = tar::Builder::new(BufWriter::with_capacity(PACK_BYTES, hashing));
-    for (name, shown) in names {
+    let written = write_archive(scratch, names, BufWriter::with_capacity(PACK_BYTES, hashing))?;
+    let Hashing { to, hasher, bytes } = written.into_inner().map_err(io::IntoInnerError::into_error)?;
+    let hash = ContentHash(*hasher.finalize().as_bytes());
+    Ok(Made { hash, bytes, count, archive: Archive::Disk(to) })
+}
+
+fn write_archive<W: Write>(scratch: &Path, names: &[Output], to: W) -> io::Result<W> {
+    let mut archive = tar::Builder::new(to);
+    for Output { name, shown, bytes } in names {
         let file = File::open(scratch.join(name))?;
-        let there = file.metadata()?;
+        let mode = file.metadata()?.permissions().mode();
         let mut header = tar::Header::new_gnu();
-        header.set_size(there.len());
-        header.set_mode(if there.permissions().mode() & 0o100 != 0 { 0o755 } else { 0o644 });
+        header.set_size(*bytes);
+        header.set_mode(if mode & 0o100 != 0 { 0o755 } else { 0o644 });
         header.set_mtime(0);
-        // Something that the unit left running may write on: no more is taken than the header says.
-        let mut content = Counted { of: file.take(there.len()), left: there.len() };
+        // Something that the unit left running may write on: no more is taken than was there.
+        let mut content = Counted { of: file.take(*bytes), left: *bytes };
         archive.append_data(&mut header, shown, &mut content)?;
         if content.left > 0 {
             return Err(io::Error::other(format!("`{name}` became shorter meanwhile")));
         }
     }
-    let hashing = archive.into_inner()?.into_inner().map_err(io::IntoInnerError::into_error)?;
-    let Hashing { to: archive, hasher, bytes } = hashing;
-    let hash = ContentHash(*hasher.finalize().as_bytes());
-    Ok(Made { hash, bytes, count: names.len() as u32, archive })
+    archive.into_inner()
 }
 
 /// Counts what is read.
@@ -254,12 +291,18 @@ mod tests {
     #[test]
     fn equal_files_make_equal_archives_wherever_and_whenever_they_were_made() {
         let long = format!("{}/{}", "d".repeat(150), "f".repeat(200));
-        let content = "abc".repeat(1_000);
-        let made: Vec<Made> = (0..2)
-            .map(|_| collect(&with(&long, &content, 0o777), &[&long], 3_000).unwrap().unwrap())
-            .collect();
+        for content in ["abc".repeat(1_000), "abc".repeat(1_000_000)] {
+            equal_files_make_equal_archives(&long, &content);
+        }
+    }
+
+    fn equal_files_make_equal_archives(long: &str, content: &str) {
+        let limit = content.len() as u64;
+        let made: Vec<Made> =
+            (0..2).map(|_| collect(&with(long, content, 0o777), &[long], limit).unwrap().unwrap()).collect();
         assert_eq!((made[0].hash, made[0].bytes), (made[1].hash, made[1].bytes));
-        let bytes = made[0].read(0, 1 << 20).unwrap();
+        assert_eq!(matches!(made[0].archive, Archive::Disk(_)), limit > IN_MEMORY_MAX);
+        let bytes = made[0].read(0, 4 << 20).unwrap();
         assert_eq!((bytes.len() as u64, ContentHash::of(&bytes)), (made[0].bytes, made[0].hash));
         assert_eq!(made[0].read(made[0].bytes - 3, 9).unwrap().len(), 3);
         let mut archive = tar::Archive::new(&bytes[..]);
