@@ -53,10 +53,6 @@ const _: () = assert!(
     CHUNK_BYTES + 1 + 8 + 4 <= crate::seal::stream::RECORD_PLAIN_MAX,
     "a chunk's message fits into one record"
 );
-/// Bytes that the contents of one "put all" may take, with [`FEW_EACH_BYTES`] for each of them.
-pub const FEW_BYTES_MAX: usize = CHUNK_BYTES;
-/// What a content takes there beside its bytes.
-pub const FEW_EACH_BYTES: usize = 4;
 /// Longest content, in bytes. A specification with ten million targets has about 350 MB.
 pub const CONTENT_BYTES_MAX: u64 = 1 << 30;
 /// Either side closes a stream on which nothing was asked for this long.

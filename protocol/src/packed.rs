@@ -13,6 +13,9 @@
 //! | 56 | 0; 255 when the content is gone and its room given back. Not under the CRC: one byte is written |
 //! | 57..64 | 0 |
 //!
+//! Where contents that lie side by side are gone, one header with a label of zeros may stand for all of them; the rest of
+//! their bytes is its body.
+//!
 //! A scan reads headers and jumps over bodies. Where no header stands it looks for the next one by its marker: if
 //! there is one, what lies between is damage and what follows is kept; if there is none, it is a torn tail.
 
@@ -60,6 +63,11 @@ impl Entry {
         Self { at, length, label, body_crc, gone: false }
     }
 
+    /// A place without a content from `at` to `end`, where there is a header's room at least.
+    pub fn hole(at: u64, end: u64) -> Self {
+        Self { gone: true, ..Self::with_crc(at, Label::default(), end - at - HEADER_BYTES, 0) }
+    }
+
     /// Offset of its body.
     pub fn body(&self) -> u64 {
         self.at + HEADER_BYTES
@@ -89,11 +97,12 @@ impl Entry {
         bytes[24..56].copy_from_slice(&self.label);
         let crc = crc32c::crc32c(&bytes[12..56]);
         bytes[8..12].copy_from_slice(&crc.to_le_bytes());
+        bytes[GONE_AT as usize] = if self.gone { GONE } else { 0 };
         bytes
     }
 
     /// The entry whose header begins `bytes` and is at `at`; `None` where that is no header.
-    fn read(at: u64, bytes: &[u8]) -> Option<Self> {
+    pub fn read(at: u64, bytes: &[u8]) -> Option<Self> {
         let header = bytes.get(..HEADER_BYTES as usize)?;
         let mut fields = Reader(header.strip_prefix(MARKER)?);
         let (crc, body_crc, length) = (fields.u32().ok()?, fields.u32().ok()?, fields.u64().ok()?);

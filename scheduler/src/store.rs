@@ -4,6 +4,7 @@
 pub(crate) mod blobs;
 pub(crate) mod checkpoint;
 pub(crate) mod disk;
+mod holes;
 mod index;
 pub(crate) mod journal;
 mod keeper;

@@ -38,7 +38,7 @@ use crate::store::journal::Lister;
 use crate::store::low_water::LowWater;
 use crate::store::outputs::OutputStore;
 use crate::store::state::StateDir;
-use crate::store::transfers::{Incoming, Transfers};
+use crate::store::transfers::{Transfers, Whole};
 use crate::store::unnamed::Unnamed;
 
 /// Batches that a channel between threads holds.
@@ -131,18 +131,17 @@ impl House {
         Ok(kept)
     }
 
-    /// The same of a content that came in piece by piece; false where it does not have its hash, and nothing is kept.
+    /// The same of a content that came in piece by piece.
     ///
     /// # Errors
     /// The disk's.
-    pub(crate) fn keep_incoming(&self, incoming: &Incoming) -> io::Result<bool> {
+    pub(crate) fn keep_incoming(&self, incoming: &Whole) -> io::Result<()> {
         let mut blobs = self.blobs.lock().expect("a panic under the lock ends the process");
-        let is_kept = blobs.put_incoming(incoming)?.is_some() && blobs.keep_for_job(&incoming.hash)?;
+        blobs.put_incoming(incoming)?;
+        blobs.keep_for_job(&incoming.hash)?;
         drop(blobs);
-        if is_kept {
-            self.unnamed.lock().expect("a panic under the lock ends the process").forget(&incoming.hash);
-        }
-        Ok(is_kept)
+        self.unnamed.lock().expect("a panic under the lock ends the process").forget(&incoming.hash);
+        Ok(())
     }
 
     /// Whether a content is on the disk as [`House::keep`] would put it there; it stays for a job that is about to name it.

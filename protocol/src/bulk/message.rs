@@ -2,7 +2,7 @@
 
 use crc32c::crc32c;
 
-use super::{BulkError, CHUNK_BYTES, CONTENT_BYTES_MAX, FEW_BYTES_MAX, FEW_EACH_BYTES};
+use super::{BulkError, CHUNK_BYTES, CONTENT_BYTES_MAX};
 use crate::bytes::{Malformed, Reader};
 use crate::ids::{ContentHash, JobId};
 
@@ -166,12 +166,19 @@ impl<'a> Reply<'a> {
 }
 
 impl<'a> Few<'a> {
+    /// Most contents that travel together: to keep one takes its time, however short it is.
+    pub const COUNT_MAX: usize = 128;
+    /// Bytes that they may take, with [`Few::EACH_BYTES`] for each of them.
+    const BYTES_MAX: usize = CHUNK_BYTES;
+    /// What each takes beside its bytes.
+    const EACH_BYTES: usize = 4;
     /// Longest content that travels so, in bytes.
-    pub const CONTENT_BYTES_MAX: usize = FEW_BYTES_MAX - FEW_EACH_BYTES;
+    pub const CONTENT_BYTES_MAX: usize = Self::BYTES_MAX - Self::EACH_BYTES;
 
     /// Puts a content behind those that are in `all`; false, and nothing is done, where it does not fit.
     pub fn add(all: &mut Vec<u8>, content: &[u8]) -> bool {
-        let fits = all.len() + FEW_EACH_BYTES + content.len() <= FEW_BYTES_MAX;
+        let fits = all.len() + Self::EACH_BYTES + content.len() <= Self::BYTES_MAX
+            && Few(all).contents().count() < Self::COUNT_MAX;
         if fits {
             all.extend_from_slice(&(content.len() as u32).to_le_bytes());
             all.extend_from_slice(content);
@@ -192,17 +199,18 @@ impl<'a> Few<'a> {
 
     fn read(rest: &mut Reader<'a>) -> Result<Self, BulkError> {
         let (crc, all) = (rest.u32()?, std::mem::take(rest).0);
-        if all.is_empty() || all.len() > FEW_BYTES_MAX {
+        if all.is_empty() || all.len() > Self::BYTES_MAX {
             return Err(BulkError::Malformed);
         }
         if crc32c(all) != crc {
             return Err(BulkError::Crc);
         }
-        let mut each = Reader(all);
+        let (mut each, mut count) = (Reader(all), 0);
         while !each.0.is_empty() {
             next(&mut each)?;
+            count += 1;
         }
-        Ok(Self(all))
+        if count <= Self::COUNT_MAX { Ok(Self(all)) } else { Err(BulkError::Malformed) }
     }
 }
 
@@ -263,7 +271,7 @@ mod tests {
         let contents: [&[u8]; 3] = [b"abc", b"", &[7; 1_000]];
         let all = few(&contents);
         assert_eq!(Few::new(&all).contents().collect::<Vec<_>>(), contents);
-        let mut all = few(&[&[1; FEW_BYTES_MAX - 2 * FEW_EACH_BYTES - 5]]);
+        let mut all = few(&[&[1; Few::BYTES_MAX - 2 * Few::EACH_BYTES - 5]]);
         assert!(!Few::add(&mut all, b"123456") && Few::add(&mut all, b"12345") && !Few::add(&mut all, b""));
         assert!(Request::read(&Request::PutAll(Few::new(&all)).to_bytes()).is_ok());
         all.push(0);
@@ -271,6 +279,10 @@ mod tests {
             let read = Request::PutAll(Few(wrong)).to_bytes();
             assert_eq!(Request::read(&read), Err(BulkError::Malformed), "{} bytes", wrong.len());
         }
+        let mut many = few(&[&b"x"[..]; Few::COUNT_MAX]);
+        assert!(!Few::add(&mut many, b"y") && Request::read(&Request::PutAll(Few(&many)).to_bytes()).is_ok());
+        many.extend_from_slice(&0_u32.to_le_bytes());
+        assert_eq!(Request::read(&Request::PutAll(Few(&many)).to_bytes()), Err(BulkError::Malformed));
         let mut changed = Request::PutAll(Few(&few(&contents))).to_bytes();
         changed[7] ^= 1;
         assert_eq!(Request::read(&changed), Err(BulkError::Crc));

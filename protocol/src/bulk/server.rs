@@ -119,7 +119,12 @@ impl<S: Shelf> Server<S> {
     /// A record came. What is no question, or does not continue what was said before, breaks the stream: an answer
     /// would be taken for that to its next question.
     pub fn on_record(&mut self, record: &[u8]) {
-        self.reply = match Request::read(record) {
+        self.on_request(Request::read(record));
+    }
+
+    /// The same for one that was read already: a long one is checked for damage by that, which takes its time.
+    pub fn on_request(&mut self, request: Result<Request<'_>, BulkError>) {
+        self.reply = match request {
             Ok(Request::Get { hash, offset }) => self.get(hash, offset),
             Ok(Request::Put { hash, total }) => Some(self.put(hash, total)),
             Ok(Request::Chunk(chunk)) => self.take(&chunk),

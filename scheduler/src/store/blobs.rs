@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use std::fs::File;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use starfarm_protocol::admin::OutputLoss;
@@ -17,11 +17,12 @@ use starfarm_protocol::ids::{ContentHash, JobId, NodeId};
 use starfarm_protocol::packed::{Entry, Found};
 
 use crate::store::disk::{if_there, sync_folder};
+use crate::store::holes::Holes;
 use crate::store::index::{Content, Index, State};
 use crate::store::names::Names;
 use crate::store::packed::PackedFile;
 use crate::store::table::Home;
-use crate::store::transfers::Incoming;
+use crate::store::transfers::Whole;
 
 /// What brings a content of a job file back: it comes again under the same hash.
 pub(crate) const AGAIN: &str = "submit the same job file again, which puts it back";
@@ -33,6 +34,7 @@ const PIECE_BYTES: usize = 1 << 20;
 pub(crate) struct Blobs {
     file: PackedFile,
     index: Index,
+    holes: Holes,
     /// Which outputs name them.
     pub(crate) names: Names,
     /// Something was written since the last sync.
@@ -47,7 +49,7 @@ impl Blobs {
             sync_folder(path)?;
         }
         let home = Home::Folder(path.parent().unwrap_or(Path::new(".")).to_owned());
-        let Scanned { index, mut notes, torn } = scan(&file, path, &home)?;
+        let Scanned { index, holes, mut notes, torn } = scan(&file, path, &home)?;
         match torn {
             Some(0) => {
                 let aside = file.set_aside()?;
@@ -67,15 +69,15 @@ impl Blobs {
             }
             None => {}
         }
-        Ok((Self { file, index, names: Names::new(&home), dirty: torn.is_some() }, notes))
+        Ok((Self { file, index, holes, names: Names::new(&home), dirty: torn.is_some() }, notes))
     }
 
     /// The store of a farm that nobody runs; nothing in it is changed. Where there is no file, all contents are lost.
     pub(crate) fn look(path: &Path) -> io::Result<Self> {
         let there = if_there(PackedFile::look(path))?;
         let file = there.map_or_else(|| PackedFile::look(Path::new("/dev/null")), Ok)?;
-        let Scanned { index, .. } = scan(&file, path, &Home::Memory)?;
-        Ok(Self { file, index, names: Names::new(&Home::Memory), dirty: false })
+        let Scanned { index, holes, .. } = scan(&file, path, &Home::Memory)?;
+        Ok(Self { file, index, holes, names: Names::new(&Home::Memory), dirty: false })
     }
 
     /// Bytes of all contents.
@@ -121,9 +123,7 @@ impl Blobs {
     /// Keeps a content; says its hash. One that is there already takes no more room. It is durable after
     /// a sync of [`Blobs::unsynced`]'s file.
     pub(crate) fn put(&mut self, content: &[u8]) -> io::Result<ContentHash> {
-        let hash = ContentHash::of(content);
-        self.add(hash, |file| file.append(hash.0, content))?;
-        Ok(hash)
+        self.bring(content, None, Instant::now()).map(|(hash, _)| hash)
     }
 
     /// As [`Blobs::put`], for one that a node brought, where it is known which: the result that names it is to follow.
@@ -142,13 +142,9 @@ impl Blobs {
         Ok((hash, is_new))
     }
 
-    /// As [`Blobs::put`], for a content that came in piece by piece and is whole; whether it was not there before. `None`:
-    /// it does not have its hash, and nothing is kept.
-    pub(crate) fn put_incoming(&mut self, incoming: &Incoming) -> io::Result<Option<bool>> {
-        if !incoming.is_right() {
-            return Ok(None);
-        }
-        self.add(incoming.hash, |file| file.append_incoming(incoming)).map(Some)
+    /// As [`Blobs::put`], for a content that came in piece by piece; whether it was not there before.
+    pub(crate) fn put_incoming(&mut self, incoming: &Whole) -> io::Result<bool> {
+        self.add(incoming.hash, |file| file.append_incoming(incoming))
     }
 
     /// Whether it was not there before.
@@ -254,7 +250,7 @@ impl Blobs {
         }
     }
 
-    /// Removes the contents for which `keep` says no, and gives their room back. It is asked with the time since
+    /// Removes the contents for which `keep` says no; [`Blobs::give_room_back`] is due then. It is asked with the time since
     /// the content was put or looked for, or the store was opened: what nobody names may be named soon, by the job
     /// it was sent for or the result it belongs to. What outputs name stays in any case. Returns how many it removed.
     pub(crate) fn retain(&mut self, keep: impl Fn(&ContentHash, Duration) -> bool) -> io::Result<usize> {
@@ -265,6 +261,7 @@ impl Blobs {
             if !keep(&hash, idle) {
                 gone.push(hash);
             }
+            Ok(())
         })?;
         let mut unnamed = Vec::new();
         for hash in gone {
@@ -289,7 +286,7 @@ impl Blobs {
     }
 
     /// Removes those of these contents that were let go, unless somebody has brought or named them since, or they are
-    /// `needed`. It is due when all that was said to be here before is on record. Returns those that nobody names and that
+    /// `needed`; [`Blobs::give_room_back`] is due then. It is due itself when all that was said to be here before is on record. Returns those that nobody names and that
     /// are not needed, and stay all the same: a result or a job may be on its way.
     pub(crate) fn remove_gone(
         &mut self,
@@ -311,19 +308,30 @@ impl Blobs {
     }
 
     fn remove(&mut self, hashes: &[ContentHash]) -> io::Result<()> {
-        let mut was_last = false;
+        let mut entries = Vec::new();
         for hash in hashes {
-            let Some(content) = self.index.get(hash)? else { continue };
-            self.file.remove(&content.entry)?;
-            self.index.remove(hash)?;
-            was_last |= content.entry.end() == self.file.end();
+            entries.extend(self.index.get(hash)?.map(|content| content.entry));
         }
-        if !was_last {
-            return Ok(());
+        entries.sort_unstable_by_key(|entry| entry.at);
+        entries.dedup_by_key(|entry| entry.at);
+        for run in entries.chunk_by(|entry, next| entry.end() == next.at) {
+            self.holes.make(&mut self.file, run)?;
+            run.iter().try_for_each(|entry| self.index.remove(&ContentHash(entry.label)))?;
         }
-        let mut end = 0;
-        self.index.each(|_, content| end = end.max(content.entry.end()))?;
-        self.file.cut(end)
+        Ok(())
+    }
+
+    /// Gives the room of removed contents back to the file system. A sync of the file comes first, which holds up nobody.
+    pub(crate) fn give_room_back(blobs: &Mutex<Self>) -> io::Result<()> {
+        let locked = || blobs.lock().expect("a panic under the lock ends the process");
+        let waiting = {
+            let blobs = locked();
+            blobs.holes.waiting(&blobs.file)
+        };
+        let Some((file, waited)) = waiting else { return Ok(()) };
+        file.sync_data()?;
+        let Self { file, holes, .. } = &mut *locked();
+        holes.give_back(file, waited)
     }
 
     /// A content, if it is here and what its hash says.
@@ -349,17 +357,19 @@ impl Blobs {
 
 struct Scanned {
     index: Index,
+    holes: Holes,
     notes: Vec<String>,
     /// From here on nothing can be read.
     torn: Option<u64>,
 }
 
 fn scan(file: &PackedFile, path: &Path, home: &Home) -> io::Result<Scanned> {
-    let (mut index, mut notes, mut torn) = (Index::new(home), Vec::new(), None);
+    let (mut index, mut holes) = (Index::new(home), Holes::new(home));
+    let (mut notes, mut torn) = (Vec::new(), None);
     let now_ms = index.now_ms();
     for found in file.scan(0) {
         match found? {
-            Found::Entry(entry) if entry.gone => {}
+            Found::Entry(entry) if entry.gone => holes.note(&entry)?,
             // One that is there twice was damaged where it was first.
             Found::Entry(entry) => {
                 index.set(&ContentHash(entry.label), &Content::new(entry, State::Unread, now_ms))?;
@@ -371,7 +381,7 @@ fn scan(file: &PackedFile, path: &Path, home: &Home) -> io::Result<Scanned> {
             Found::Tail(from) => torn = Some(from),
         }
     }
-    Ok(Scanned { index, notes, torn })
+    Ok(Scanned { index, holes, notes, torn })
 }
 
 #[cfg(test)]

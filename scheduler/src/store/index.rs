@@ -122,16 +122,14 @@ impl Index {
     }
 
     /// Shows each content to `see`, in no order.
-    pub(crate) fn each(&self, mut see: impl FnMut(ContentHash, Content)) -> io::Result<()> {
-        let mut read = Ok(());
+    ///
+    /// # Errors
+    /// As of [`Table::each`].
+    pub(crate) fn each(&self, mut see: impl FnMut(ContentHash, Content) -> io::Result<()>) -> io::Result<()> {
         self.table.each(|key, bytes| {
             let hash = ContentHash(*key);
-            match known(&hash, bytes) {
-                Ok(content) => see(hash, content),
-                Err(e) => read = Err(e),
-            }
-        })?;
-        read
+            see(hash, known(&hash, bytes)?)
+        })
     }
 
     fn take_off(&mut self, hash: &ContentHash, before: Option<[u8; BYTES]>) -> io::Result<()> {

@@ -137,6 +137,7 @@ impl Names {
             if jobs.contains(&job) {
                 gone.push((hash, job));
             }
+            Ok(())
         })?;
         let mut hashes = Vec::new();
         for (hash, job) in gone {

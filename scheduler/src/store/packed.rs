@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use rustix::fs::FallocateFlags;
 use starfarm_protocol::outputs::{Batch, Owner, Piece};
-use starfarm_protocol::packed::{Entry, GONE, GONE_AT, Label, Scan};
+use starfarm_protocol::packed::{Entry, GONE, GONE_AT, HEADER_BYTES, Label, Scan};
 
 use crate::descriptors::wait_for;
 use crate::store::disk::{FileId, damaged_name, file_id};
-use crate::store::transfers::Incoming;
+use crate::store::transfers::Whole;
 
 /// Bytes that are moved at once.
 const PIECE_BYTES: usize = 256 << 10;
@@ -73,19 +73,11 @@ impl PackedFile {
     }
 
     /// As [`PackedFile::append`]: a content that came in piece by piece is moved in pieces.
-    pub(crate) fn append_incoming(&mut self, incoming: &Incoming) -> io::Result<Entry> {
-        let entry = Entry::with_crc(self.end, incoming.hash.0, incoming.offset, incoming.crc);
+    pub(crate) fn append_incoming(&mut self, incoming: &Whole) -> io::Result<Entry> {
+        let entry = Entry::with_crc(self.end, incoming.hash.0, incoming.bytes, incoming.crc);
         self.write(entry, |file| {
-            let (mut piece, mut at, mut crc) = (vec![0; PIECE_BYTES], 0, 0);
-            while at < entry.length {
-                let count = (entry.length - at).min(PIECE_BYTES as u64) as usize;
-                incoming.read(&mut piece[..count], at)?;
-                crc = crc32c::crc32c_append(crc, &piece[..count]);
-                file.write_all_at(&piece[..count], entry.body() + at)?;
-                at += count as u64;
-            }
-            let is_right = crc == incoming.crc;
-            if is_right { Ok(()) } else { Err(io::Error::other("the disk has changed what was written")) }
+            let write = |piece: &[u8], at| file.write_all_at(piece, entry.body() + at);
+            incoming.each_piece(&mut vec![0; PIECE_BYTES], write)
         })
     }
 
@@ -130,14 +122,33 @@ impl PackedFile {
         Ok(())
     }
 
-    /// Gives an entry's room back to the file system, where that knows how to; the entry's place stays.
-    pub(crate) fn remove(&self, entry: &Entry) -> io::Result<()> {
-        self.file.write_all_at(&[GONE], entry.at + GONE_AT)?;
-        if entry.length == 0 {
+    /// An entry's content is gone; its place stays.
+    pub(crate) fn mark_gone(&self, entry: &Entry) -> io::Result<()> {
+        self.file.write_all_at(&[GONE], entry.at + GONE_AT)
+    }
+
+    /// Nothing from `at` to `end` is there any more, where entries were.
+    pub(crate) fn write_hole(&self, at: u64, end: u64) -> io::Result<()> {
+        self.file.write_all_at(&Entry::hole(at, end).header(), at)
+    }
+
+    /// The entry at `at`, where its content is gone.
+    pub(crate) fn hole_at(&self, at: u64) -> io::Result<Option<Entry>> {
+        let mut header = [0; HEADER_BYTES as usize];
+        if at >= self.end {
+            return Ok(None);
+        }
+        fill(&self.file, &mut header, at)?;
+        Ok(Entry::read(at, &header).filter(|entry| entry.gone))
+    }
+
+    /// Gives the room of these bytes back to the file system, where that knows how to.
+    pub(crate) fn punch(&self, from: u64, to: u64) -> io::Result<()> {
+        if from >= to {
             return Ok(());
         }
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        match rustix::fs::fallocate(&*self.file, flags, entry.body(), entry.length) {
+        match rustix::fs::fallocate(&*self.file, flags, from, to - from) {
             Err(rustix::io::Errno::OPNOTSUPP) | Ok(()) => Ok(()),
             Err(e) => Err(e.into()),
         }
@@ -244,19 +255,5 @@ mod tests {
             assert!(file.body(&entries[0]).unwrap().is_some() && file.body(&entries[2]).unwrap().is_none());
             fs::remove_file(&file.path).unwrap();
         }
-    }
-
-    #[test]
-    fn what_is_removed_gives_its_room_back_and_keeps_its_place() {
-        let (file, entries) = file("room", &[9, 4 << 20, 9]);
-        file.file().sync_all().unwrap();
-        let before = rustix::fs::fstat(&*file.file()).unwrap().st_blocks;
-        file.remove(&entries[1]).unwrap();
-        let after = rustix::fs::fstat(&*file.file()).unwrap().st_blocks;
-        assert!(after < before / 100, "{before} blocks before, {after} after");
-        let mut gone = entries[1];
-        gone.gone = true;
-        assert_eq!(all(&file), [entries[0], gone, entries[2]].map(Found::Entry));
-        fs::remove_file(&file.path).unwrap();
     }
 }

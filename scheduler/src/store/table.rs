@@ -125,17 +125,20 @@ impl<const K: usize, const V: usize> Table<K, V> {
     }
 
     /// Shows each entry to `see`, in no order.
-    pub(crate) fn each(&self, mut see: impl FnMut(&[u8; K], &[u8; V])) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// The disk's, and the first of `see`, which is asked no more then.
+    pub(crate) fn each(&self, mut see: impl FnMut(&[u8; K], &[u8; V]) -> io::Result<()>) -> io::Result<()> {
         let Some(file) = &self.file else { return Ok(()) };
         let step = (PAGE_BYTES / Self::BYTES) as u64;
         let mut bytes = Vec::new();
         for from in (0..self.places).step_by(step as usize) {
             bytes.resize((self.places - from).min(step) as usize * Self::BYTES, 0);
             file.read_exact_at(&mut bytes, from * Self::BYTES as u64)?;
-            bytes.chunks_exact(Self::BYTES).filter(|bytes| bytes[0] == TAKEN).for_each(|bytes| {
+            bytes.chunks_exact(Self::BYTES).filter(|bytes| bytes[0] == TAKEN).try_for_each(|bytes| {
                 let (key, value) = parts(bytes);
-                see(key, value);
-            });
+                see(key, value)
+            })?;
         }
         Ok(())
     }
@@ -182,13 +185,7 @@ impl<const K: usize, const V: usize> Table<K, V> {
         }
         let mut writer =
             Writer { file: &file, page: vec![0; PAGE_BYTES / Self::BYTES * Self::BYTES], from: 0 };
-        let mut written = Ok(());
-        self.each(|key, value| {
-            if written.is_ok() {
-                written = writer.put(self.first(key, places), places, &place(key, value));
-            }
-        })?;
-        written?;
+        self.each(|key, value| writer.put(self.first(key, places), places, &place(key, value)))?;
         writer.flush()?;
         (self.file, self.places, self.gone) = (Some(file), places, 0);
         Ok(())
@@ -259,7 +256,10 @@ mod tests {
     fn all(table: &Small) -> HashMap<[u8; 3], [u8; 2]> {
         let mut all = HashMap::new();
         table
-            .each(|key, value| assert!(all.insert(*key, *value).is_none(), "{key:?} is there twice"))
+            .each(|key, value| {
+                assert!(all.insert(*key, *value).is_none(), "{key:?} is there twice");
+                Ok(())
+            })
             .unwrap();
         all
     }

@@ -1,6 +1,5 @@
-//! Contents on their way in from nodes. One that is longer than a chunk lies in a file without a name, so that memory
-//! does not grow with it. What came of those whose streams broke is kept for a while, for the node that sent it: it goes
-//! on there.
+//! Contents on their way in from nodes. A short one lies in memory, of which all have a fixed part, else in a file without a
+//! name. What came of those whose streams broke is kept on the disk for a while, for the node that sent it: it goes on there.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
@@ -24,60 +23,124 @@ const BROKEN_OFF_BYTES_MAX: u64 = 1 << 30;
 /// dropped.
 const BROKEN_OFF_KEPT: Duration = Duration::from_secs(600);
 
+/// Bytes of all contents that come in from nodes and lie in memory. Others lie on the disk.
+const IN_MEMORY_MAX: u64 = 32 << 20;
+/// Bytes of one of them.
+const EACH_IN_MEMORY_MAX: u64 = 4 << 20;
+
 /// A content that comes in piece by piece. It survives the stream that it came by.
 #[derive(Debug)]
 pub(crate) struct Incoming {
-    pub(crate) hash: ContentHash,
-    pub(crate) offset: u64,
-    pub(crate) crc: u32,
-    hasher: blake3::Hasher,
+    hash: ContentHash,
+    offset: u64,
     body: Body,
 }
 
 #[derive(Debug)]
 enum Body {
-    /// A chunk at most.
     Memory(Vec<u8>),
-    Disk(File),
+    Disk(Box<OnDisk>),
+}
+
+#[derive(Debug)]
+struct OnDisk {
+    file: File,
+    hasher: blake3::Hasher,
+    crc: u32,
+}
+
+impl OnDisk {
+    fn take(&mut self, bytes: &[u8], at: u64) -> io::Result<()> {
+        self.file.write_all_at(bytes, at)?;
+        self.hasher.update(bytes);
+        self.crc = crc32c::crc32c_append(self.crc, bytes);
+        Ok(())
+    }
 }
 
 impl Incoming {
-    /// Nothing has come yet of a content of `total` bytes. A file is in the directory `dir`.
+    /// Nothing has come yet. It is to lie in memory.
+    pub(crate) fn in_memory(hash: ContentHash) -> Self {
+        Self { hash, offset: 0, body: Body::Memory(Vec::new()) }
+    }
+
+    /// Nothing has come yet. It is to lie in a file without a name in the directory `dir`, unless a chunk holds all of it.
     pub(crate) fn new(hash: ContentHash, total: u64, dir: &Path) -> io::Result<Self> {
-        let body = match total > CHUNK_BYTES as u64 {
-            true => Body::Disk(unnamed(dir)?),
-            false => Body::Memory(Vec::new()),
-        };
-        Ok(Self { hash, offset: 0, crc: 0, hasher: blake3::Hasher::new(), body })
+        let mut new = Self::in_memory(hash);
+        if total > CHUNK_BYTES as u64 {
+            new.move_to_disk(dir)?;
+        }
+        Ok(new)
+    }
+
+    fn move_to_disk(&mut self, dir: &Path) -> io::Result<()> {
+        if let Body::Memory(all) = &self.body {
+            let mut on_disk = Box::new(OnDisk { file: unnamed(dir)?, hasher: blake3::Hasher::new(), crc: 0 });
+            on_disk.take(all, 0)?;
+            self.body = Body::Disk(on_disk);
+        }
+        Ok(())
+    }
+
+    /// Bytes that have come.
+    pub(crate) fn offset(&self) -> u64 {
+        self.offset
     }
 
     pub(crate) fn take(&mut self, bytes: &[u8]) -> io::Result<()> {
         match &mut self.body {
             Body::Memory(all) => all.extend_from_slice(bytes),
-            Body::Disk(file) => file.write_all_at(bytes, self.offset)?,
+            Body::Disk(on_disk) => on_disk.take(bytes, self.offset)?,
         }
-        self.hasher.update(bytes);
-        self.crc = crc32c::crc32c_append(self.crc, bytes);
         self.offset += bytes.len() as u64;
         Ok(())
     }
 
-    /// What came has the hash that it was announced with.
-    pub(crate) fn is_right(&self) -> bool {
-        *self.hasher.finalize().as_bytes() == self.hash.0
+    /// The content, where what came has the hash that it was announced with.
+    pub(crate) fn finish(self) -> Option<Whole> {
+        let Self { hash, offset, body } = self;
+        let (came, crc) = match &body {
+            Body::Memory(all) => (ContentHash::of(all), crc32c::crc32c(all)),
+            Body::Disk(on_disk) => (ContentHash(*on_disk.hasher.finalize().as_bytes()), on_disk.crc),
+        };
+        (came == hash).then_some(Whole { hash, bytes: offset, crc, body })
     }
+}
 
-    /// Its bytes from `offset` on fill `bytes`.
-    pub(crate) fn read(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
-        match &self.body {
-            Body::Memory(all) => bytes.copy_from_slice(&all[offset as usize..][..bytes.len()]),
-            Body::Disk(file) => file.read_exact_at(bytes, offset)?,
+/// A content that came in and is what its hash says.
+#[derive(Debug)]
+pub(crate) struct Whole {
+    pub(crate) hash: ContentHash,
+    pub(crate) bytes: u64,
+    pub(crate) crc: u32,
+    body: Body,
+}
+
+impl Whole {
+    /// Shows its bytes in order, a piece at a time; a piece that was read from the disk is in `room`.
+    ///
+    /// # Errors
+    /// The disk's, also where it has changed what was written there, and those of `see`.
+    pub(crate) fn each_piece(
+        &self,
+        room: &mut [u8],
+        mut see: impl FnMut(&[u8], u64) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let on_disk = match &self.body {
+            Body::Memory(all) => return see(all, 0),
+            Body::Disk(on_disk) => on_disk,
+        };
+        let (mut at, mut crc) = (0, 0);
+        while at < self.bytes {
+            let count = (self.bytes - at).min(room.len() as u64) as usize;
+            let piece = &mut room[..count];
+            on_disk.file.read_exact_at(piece, at)?;
+            crc = crc32c::crc32c_append(crc, piece);
+            see(piece, at)?;
+            at += count as u64;
         }
-        Ok(())
-    }
-
-    fn is_on_disk(&self) -> bool {
-        matches!(self.body, Body::Disk(_))
+        let is_right = crc == self.crc;
+        if is_right { Ok(()) } else { Err(io::Error::other("the disk has changed what was written")) }
     }
 }
 
@@ -86,6 +149,8 @@ impl Incoming {
 pub(crate) struct Transfers {
     /// Bytes that each node has announced on its connections.
     announced: HashMap<PublicKey, u64>,
+    /// Bytes that those have announced which lie in memory.
+    in_memory: u64,
     /// The oldest first.
     broken_off: VecDeque<BrokenOff>,
 }
@@ -116,9 +181,21 @@ impl Transfers {
         };
     }
 
-    /// Keeps what came from a node before its stream broke. A chunk is sent again as easily.
-    pub(crate) fn keep(&mut self, from: PublicKey, incoming: Incoming, now: Instant) {
-        if !incoming.is_on_disk() || incoming.offset == 0 {
+    /// Whether a content of so many bytes may lie in memory until [`Transfers::free_memory`].
+    pub(crate) fn take_memory(&mut self, total: u64) -> bool {
+        let fits = total <= EACH_IN_MEMORY_MAX && self.in_memory + total <= IN_MEMORY_MAX;
+        self.in_memory += if fits { total } else { 0 };
+        fits
+    }
+
+    pub(crate) fn free_memory(&mut self, total: u64) {
+        self.in_memory -= total;
+    }
+
+    /// Keeps what came from a node before its stream broke. A chunk is sent again as easily, and so is what the disk, where
+    /// the directory `dir` lies, does not take.
+    pub(crate) fn keep(&mut self, from: PublicKey, mut incoming: Incoming, dir: &Path, now: Instant) {
+        if incoming.offset < CHUNK_BYTES as u64 || incoming.move_to_disk(dir).is_err() {
             return;
         }
         drop(self.take(&from, &incoming.hash));
@@ -167,9 +244,17 @@ mod tests {
     const LONG: u64 = 1 << 20;
 
     fn broken(byte: u8) -> Incoming {
-        let mut incoming = Incoming::new(ContentHash([byte; 32]), LONG, &std::env::temp_dir()).unwrap();
+        let hash = ContentHash([byte; 32]);
+        let mut incoming = match byte % 2 {
+            0 => Incoming::in_memory(hash),
+            _ => Incoming::new(hash, LONG, &std::env::temp_dir()).unwrap(),
+        };
         incoming.take(&vec![byte; CHUNK_BYTES]).unwrap();
         incoming
+    }
+
+    fn keep(transfers: &mut Transfers, from: PublicKey, byte: u8, now: Instant) {
+        transfers.keep(from, broken(byte), &std::env::temp_dir(), now);
     }
 
     /// All that had broken off was thrown away together, whoever it came from.
@@ -177,16 +262,15 @@ mod tests {
     fn who_breaks_off_much_loses_its_own_and_nothing_of_others() {
         let (mut transfers, start) = (Transfers::default(), Instant::now());
         let (first, greedy) = (PublicKey([1; 32]), PublicKey([2; 32]));
-        transfers.keep(first, broken(1), start);
-        (1..=200).for_each(|byte| transfers.keep(greedy, broken(byte), start));
+        keep(&mut transfers, first, 1, start);
+        (1..=200).for_each(|byte| keep(&mut transfers, greedy, byte, start));
         assert!(transfers.take(&greedy, &ContentHash([196; 32])).is_none());
         assert!(transfers.take(&greedy, &ContentHash([1; 32])).is_none(), "another node's is not its own");
-        assert_eq!(transfers.take(&greedy, &ContentHash([197; 32])).unwrap().offset, CHUNK_BYTES as u64);
+        assert_eq!(transfers.take(&greedy, &ContentHash([197; 32])).unwrap().offset(), CHUNK_BYTES as u64);
         // So do many together: the first has one, each of these three.
-        transfers.keep(first, broken(1), start);
-        (3..=40).for_each(|key| {
-            (1..=3).for_each(|byte| transfers.keep(PublicKey([key; 32]), broken(byte), start))
-        });
+        keep(&mut transfers, first, 1, start);
+        (3..=40)
+            .for_each(|key| (1..=3).for_each(|byte| keep(&mut transfers, PublicKey([key; 32]), byte, start)));
         assert_eq!(transfers.broken_off.len(), BROKEN_OFF_MAX);
         assert!(transfers.take(&first, &ContentHash([1; 32])).is_some());
     }
@@ -194,8 +278,8 @@ mod tests {
     #[test]
     fn what_nobody_goes_on_with_is_dropped_after_a_while() {
         let (mut transfers, start, key) = (Transfers::default(), Instant::now(), PublicKey([1; 32]));
-        transfers.keep(key, broken(1), start);
-        transfers.keep(key, broken(2), start + Duration::from_secs(1));
+        keep(&mut transfers, key, 1, start);
+        keep(&mut transfers, key, 2, start + Duration::from_secs(1));
         transfers.drop_old(start + BROKEN_OFF_KEPT);
         assert!(transfers.take(&key, &ContentHash([1; 32])).is_none());
         assert!(transfers.take(&key, &ContentHash([2; 32])).is_some());
@@ -213,20 +297,49 @@ mod tests {
     }
 
     #[test]
-    fn a_long_content_lies_on_the_disk_and_one_that_is_not_what_it_says_is_noticed() {
-        let content = vec![7; 100_000];
-        for total in [100_000, 60_000, 0] {
+    fn few_contents_lie_in_memory() {
+        let mut transfers = Transfers::default();
+        assert!(!transfers.take_memory(EACH_IN_MEMORY_MAX + 1));
+        let count = IN_MEMORY_MAX / EACH_IN_MEMORY_MAX;
+        assert!((0..count).all(|_| transfers.take_memory(EACH_IN_MEMORY_MAX)) && !transfers.take_memory(1));
+        transfers.free_memory(EACH_IN_MEMORY_MAX);
+        assert!(transfers.take_memory(1) && !transfers.take_memory(EACH_IN_MEMORY_MAX));
+    }
+
+    #[test]
+    fn a_content_is_whole_wherever_it_lies_and_one_that_is_not_what_it_says_is_noticed() {
+        let (content, dir) = (vec![7; 1_000_000], std::env::temp_dir());
+        for total in [1_000_000, 60_000, 0] {
             let content = &content[..total];
-            let mut incoming =
-                Incoming::new(ContentHash::of(content), total as u64, &std::env::temp_dir()).unwrap();
-            content.chunks(CHUNK_BYTES).for_each(|chunk| incoming.take(chunk).unwrap());
-            assert!(incoming.is_right());
-            assert_eq!(incoming.is_on_disk(), total > CHUNK_BYTES);
-            let mut bytes = vec![0; total];
-            incoming.read(&mut bytes, 0).unwrap();
-            assert_eq!(bytes, content);
-            incoming.take(b"x").unwrap();
-            assert!(!incoming.is_right());
+            let hash = ContentHash::of(content);
+            let begin = |moves_at: usize| {
+                let mut incoming = Incoming::in_memory(hash);
+                for (at, chunk) in content.chunks(CHUNK_BYTES).enumerate() {
+                    if at == moves_at {
+                        incoming.move_to_disk(&dir).unwrap();
+                    }
+                    incoming.take(chunk).unwrap();
+                }
+                incoming
+            };
+            for moves_at in [0, 3, usize::MAX] {
+                let (mut bytes, mut room) = (Vec::new(), vec![0; 70_000]);
+                let whole = begin(moves_at).finish().unwrap();
+                let see = |piece: &[u8], at: u64| {
+                    assert_eq!(at, bytes.len() as u64);
+                    bytes.extend_from_slice(piece);
+                    Ok(())
+                };
+                whole.each_piece(&mut room, see).unwrap();
+                let crc = crc32c::crc32c(content);
+                assert!(bytes == content && (whole.bytes, whole.crc) == (total as u64, crc));
+                let mut longer = begin(moves_at);
+                longer.take(b"x").unwrap();
+                assert!(longer.finish().is_none());
+            }
         }
+        let is_on_disk =
+            |total| matches!(Incoming::new(ContentHash::of(b""), total, &dir).unwrap().body, Body::Disk(_));
+        assert!(is_on_disk(CHUNK_BYTES as u64 + 1) && !is_on_disk(CHUNK_BYTES as u64));
     }
 }

@@ -11,6 +11,9 @@ use starfarm_protocol::ids::{ContentHash, PublicKey};
 /// hears its scheduler again.
 pub(crate) const UNNAMED_KEPT: Duration = Duration::from_secs(3_600);
 
+/// What a content counts at least, in bytes: where it lies and who brought it takes room as well, here and on the disk.
+const EACH_BYTES_MIN: u64 = 512;
+
 /// All such contents.
 #[derive(Debug, Default)]
 pub(crate) struct Unnamed {
@@ -33,6 +36,7 @@ impl Unnamed {
 
     /// A node has put a content that was not there before.
     pub(crate) fn put(&mut self, hash: ContentHash, from: PublicKey, bytes: u64, now: Instant) {
+        let bytes = bytes.max(EACH_BYTES_MIN);
         if self.contents.insert(hash, Content { from, bytes, since: now }).is_none() {
             *self.bytes.entry(from).or_default() += bytes;
         }
@@ -66,17 +70,17 @@ mod tests {
     fn what_a_result_names_is_counted_no_more_and_what_none_names_goes_after_a_while() {
         let (mut unnamed, start) = (Unnamed::default(), Instant::now());
         let (hash, key) = (|byte| ContentHash([byte; 32]), PublicKey([7; 32]));
-        for (byte, bytes) in [(1, 10), (2, 20), (3, 30), (3, 30)] {
+        for (byte, bytes) in [(1, 1_000), (2, 2_000), (3, 3_000), (3, 3_000)] {
             unnamed.put(hash(byte), key, bytes, start);
         }
-        assert_eq!((unnamed.of(&key), unnamed.of(&PublicKey([8; 32]))), (60, 0));
+        assert_eq!((unnamed.of(&key), unnamed.of(&PublicKey([8; 32]))), (6_000, 0));
         [1, 9].iter().for_each(|byte| unnamed.forget(&hash(*byte)));
-        assert_eq!(unnamed.of(&key), 50);
+        assert_eq!(unnamed.of(&key), 5_000);
         unnamed.put(hash(4), key, 5, start + UNNAMED_KEPT / 2);
         assert_eq!(unnamed.take_old(start + UNNAMED_KEPT / 2), []);
         let mut old = unnamed.take_old(start + UNNAMED_KEPT);
         old.sort();
-        assert_eq!((old, unnamed.of(&key)), (vec![hash(2), hash(3)], 5));
+        assert_eq!((old, unnamed.of(&key)), (vec![hash(2), hash(3)], EACH_BYTES_MIN));
         assert_eq!(unnamed.take_old(start + UNNAMED_KEPT * 2), [hash(4)]);
         assert_eq!((unnamed.of(&key), unnamed.bytes.len()), (0, 0));
     }

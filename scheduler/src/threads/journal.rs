@@ -14,6 +14,7 @@ use starfarm_scheduler_core::{Record, Trace};
 
 use super::checkpoint::{LookUp, Snapshot};
 use super::{House, Input, stop_gone, stop_if_gone, stop_with};
+use crate::store::blobs::Blobs;
 use crate::store::disk::Ballast;
 use crate::store::journal::Journal;
 use crate::store::outputs::OutputStore;
@@ -251,7 +252,7 @@ impl JournalThread {
         if !old.is_empty() {
             let removed = blobs.retain(|hash, idle| idle < UNNAMED_KEPT || !old.contains(hash));
             drop(blobs);
-            self.done(removed);
+            self.done(removed.and_then(|_| Blobs::give_room_back(&self.house.blobs)));
         }
     }
 

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::*;
+use crate::store::transfers::Incoming;
 
 fn scratch(name: &str) -> PathBuf {
     let path = std::env::temp_dir().join(format!("starfarm-blobs-{}-{name}", std::process::id()));
@@ -46,13 +47,12 @@ fn a_content_that_came_in_pieces_is_kept_once_and_only_with_its_hash() {
     let incoming = |bytes: &[u8]| {
         let mut incoming = Incoming::new(hash, bytes.len() as u64, &std::env::temp_dir()).unwrap();
         bytes.chunks(50_000).for_each(|piece| incoming.take(piece).unwrap());
-        incoming
+        incoming.finish()
     };
-    assert_eq!(blobs.put_incoming(&incoming(&content[1..])).unwrap(), None);
-    assert!(blobs.unsynced().is_none() && blobs.file.end() == 0);
-    assert_eq!(blobs.put_incoming(&incoming(&content)).unwrap(), Some(true));
+    assert!(incoming(&content[1..]).is_none());
+    assert!(blobs.put_incoming(&incoming(&content).unwrap()).unwrap());
     assert!(blobs.unsynced().is_some());
-    assert_eq!(blobs.put_incoming(&incoming(&content)).unwrap(), Some(false));
+    assert!(!blobs.put_incoming(&incoming(&content).unwrap()).unwrap());
     for mut blobs in [blobs, open(&path)] {
         assert_eq!(blobs.read(&hash, 0, usize::MAX).unwrap().unwrap(), content);
         let entry = blobs.index.get(&hash).unwrap().unwrap().entry;
@@ -181,6 +181,9 @@ fn what_nobody_needs_gives_its_room_back() {
     blobs.retain(|hash, idle| idle < hour / 2 || *hash == hashes[7]).unwrap();
     assert_eq!(blobs.index.len(), 3, "two were asked for just now");
     blobs.retain(|hash, _| [hashes[1], hashes[5]].contains(hash)).unwrap();
+    let blobs = Mutex::new(blobs);
+    Blobs::give_room_back(&blobs).unwrap();
+    let blobs = blobs.into_inner().unwrap();
     assert!(blocks(&blobs) <= 2, "{} MiB", blocks(&blobs));
     for mut blobs in [blobs, open(&path)] {
         for (i, hash) in (0_u8..).zip(&hashes) {

@@ -91,12 +91,11 @@ impl Snapshot {
     }
 
     /// Each content that any of the outputs names, those of runs that do not count among them.
-    pub(crate) fn each_named(&self, mut named: impl FnMut(&ContentHash)) -> io::Result<()> {
-        let content = |hash: &ContentHash| {
-            named(hash);
-            Ok(None)
-        };
-        self.lost(&UnitSet::default(), true, content).map(drop)
+    ///
+    /// # Errors
+    /// The disk's, and the first of `named`.
+    pub(crate) fn each_named(&self, mut named: impl FnMut(&ContentHash) -> io::Result<()>) -> io::Result<()> {
+        self.lost(&UnitSet::default(), true, |hash| named(hash).map(|()| None)).map(drop)
     }
 
     /// Which of the outputs of the units `owed` are not there, or not whole, in order. `content` says it of a long one.

@@ -105,11 +105,15 @@ struct Announced<'a> {
     desk: &'a Desk,
     key: PublicKey,
     total: u64,
+    /// Those of them that it has in memory.
+    in_memory: u64,
 }
 
 impl Drop for Announced<'_> {
     fn drop(&mut self) {
-        transfers(self.desk).end(self.key, self.total);
+        let mut transfers = transfers(self.desk);
+        transfers.end(self.key, self.total);
+        transfers.free_memory(self.in_memory);
     }
 }
 
@@ -135,19 +139,25 @@ impl<'a> Shelf for &NodeShelf<'a> {
     fn begin(&self, hash: ContentHash, total: u64) -> io::Result<(Self::Transfer, u64)> {
         self.has_room(self.low_water().lack_for(total))?;
         let (unnamed, allowed) = (self.unnamed().of(&self.key), *self.allowed());
-        let before = {
+        let (before, in_memory) = {
             let mut transfers = transfers(self.desk);
             if let Some(why) = allowed.refusal(unnamed + transfers.of(&self.key), (total, total)) {
                 return Err(no_room(why));
             }
             transfers.begin(self.key, total);
-            transfers.take(&self.key, &hash).filter(|incoming| incoming.offset < total)
+            let before = transfers.take(&self.key, &hash).filter(|incoming| incoming.offset() < total);
+            let in_memory = before.is_none() && transfers.take_memory(total);
+            (before, if in_memory { total } else { 0 })
         };
-        let announced = Announced { desk: self.desk, key: self.key, total };
-        let incoming = before.map_or_else(|| Incoming::new(hash, total, self.desk.house.state.path()), Ok);
+        let announced = Announced { desk: self.desk, key: self.key, total, in_memory };
+        let incoming = match before {
+            Some(before) => Ok(before),
+            None if in_memory > 0 => Ok(Incoming::in_memory(hash)),
+            None => Incoming::new(hash, total, self.desk.house.state.path()),
+        };
         // Descriptors come back.
         let incoming = incoming.map_err(|e| if are_scarce(&e) { no_room(e.to_string()) } else { e })?;
-        let offset = incoming.offset;
+        let offset = incoming.offset();
         Ok(((incoming, announced), offset))
     }
 
@@ -159,17 +169,18 @@ impl<'a> Shelf for &NodeShelf<'a> {
 
     fn keep(&self, (incoming, announced): Self::Transfer) -> io::Result<bool> {
         self.has_room(self.low_water().lack_amid(announced.total, announced.total))?;
-        let node = self.allowed().node;
+        let Some(whole) = incoming.finish() else { return Ok(false) };
+        let (node, now) = (self.allowed().node, Instant::now());
         let mut blobs = self.blobs();
-        let kept = blobs.put_incoming(&incoming)?;
-        if let Some(node) = node.filter(|_| kept.is_some()) {
-            blobs.names.bring(incoming.hash, node, Instant::now());
+        let is_new = blobs.put_incoming(&whole)?;
+        if let Some(node) = node {
+            blobs.names.bring(whole.hash, node, now);
         }
         drop(blobs);
-        if kept == Some(true) {
-            self.unnamed().put(incoming.hash, self.key, incoming.offset, Instant::now());
+        if is_new {
+            self.unnamed().put(whole.hash, self.key, whole.bytes, now);
         }
-        Ok(kept.is_some())
+        Ok(true)
     }
 
     fn keep_all(&self, contents: Few<'_>) -> io::Result<()> {
@@ -181,19 +192,22 @@ impl<'a> Shelf for &NodeShelf<'a> {
         if let Some(why) = allowed.refusal(held, (longest, total)) {
             return Err(no_room(why));
         }
-        let now = Instant::now();
-        for content in contents.contents() {
-            let (hash, is_new) = self.blobs().bring(content, allowed.node, now)?;
-            if is_new {
-                self.unnamed().put(hash, self.key, content.len() as u64, now);
-            }
-        }
-        Ok(())
+        let (now, mut new) = (Instant::now(), Vec::new());
+        let mut blobs = self.blobs();
+        let kept = contents.contents().try_for_each(|content| {
+            let (hash, is_new) = blobs.bring(content, allowed.node, now)?;
+            new.extend(is_new.then_some((hash, content.len() as u64)));
+            Ok(())
+        });
+        drop(blobs);
+        let mut unnamed = self.unnamed();
+        new.into_iter().for_each(|(hash, bytes)| unnamed.put(hash, self.key, bytes, now));
+        kept
     }
 
     fn break_off(&self, (incoming, announced): Self::Transfer) {
         drop(announced);
-        transfers(self.desk).keep(self.key, incoming, Instant::now());
+        transfers(self.desk).keep(self.key, incoming, self.desk.house.state.path(), Instant::now());
     }
 
     fn lament(&self, hash: &ContentHash) -> String {
@@ -276,22 +290,27 @@ pub(crate) async fn serve(desk: &Desk, channel: &mut Channel, peer: &Peer) -> io
             Next::Say(record) => timeout(IDLE, channel.write_record(&record)).await??,
             Next::Listen => match within(IDLE, channel.read_record()).await? {
                 Some(record) => {
-                    let is_old = asked.is_none_or(|asked| asked.elapsed() >= ASK_PERIOD);
-                    let puts = matches!(Request::read(&record), Ok(Request::Put { .. } | Request::PutAll(_)));
-                    if is_old && puts {
-                        let now = allowed(desk, peer.claim.name.clone(), &mut limits).await;
-                        *shelf.allowed() = now;
-                        asked = Some(Instant::now());
+                    let request = Request::read(&record);
+                    match request {
+                        Ok(Request::Put { .. } | Request::PutAll(_))
+                            if asked.is_none_or(|asked| asked.elapsed() >= ASK_PERIOD) =>
+                        {
+                            let now = allowed(desk, peer.claim.name.clone(), &mut limits).await;
+                            *shelf.allowed() = now;
+                            asked = Some(Instant::now());
+                        }
+                        Ok(Request::Locate { job, unit }) => {
+                            // A scheduler that stops knows none.
+                            let found =
+                                desk.find(move |farm| Ok(farm.locate(job, unit))).await.ok().flatten();
+                            *shelf.located.lock().expect("a panic under the lock ends the process") = found;
+                        }
+                        _ => {}
                     }
-                    if let Ok(Request::Locate { job, unit }) = Request::read(&record) {
-                        // A scheduler that stops knows none.
-                        let found = desk.find(move |farm| Ok(farm.locate(job, unit))).await.ok().flatten();
-                        *shelf.located.lock().expect("a panic under the lock ends the process") = found;
-                    }
-                    if let Ok(Request::Put { hash, total }) = Request::read(&record) {
+                    if let Ok(Request::Put { hash, total }) = request {
                         shelf.offered(&hash, total)?;
                     }
-                    server.on_record(&record);
+                    server.on_request(request);
                 }
                 None => return Ok(()),
             },

@@ -33,10 +33,9 @@ pub(super) async fn put(
 ) -> Result<Response, Response> {
     let incoming = take_in(channel, reader, content, house.state.path(), PIECE_MAX).await?;
     let house = Arc::clone(house);
-    let kept = beside(move || match house.keep_incoming(&incoming) {
-        Ok(true) => Ok(Response::Done),
-        Ok(false) => Err(error(ErrorCode::Usage, BulkError::Hash.to_string())),
-        Err(e) => Err(not_kept(&e)),
+    let kept = beside(move || {
+        let whole = incoming.finish().ok_or_else(|| error(ErrorCode::Usage, BulkError::Hash.to_string()))?;
+        house.keep_incoming(&whole).map(|()| Response::Done).map_err(|e| not_kept(&e))
     });
     Ok(kept.await.unwrap_or_else(|response| response))
 }

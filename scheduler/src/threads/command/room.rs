@@ -32,6 +32,11 @@ fn locked(blobs: &Mutex<Blobs>) -> MutexGuard<'_, Blobs> {
     blobs.lock().expect("a panic under the lock ends the process")
 }
 
+/// Does what takes long beside the runtime's only thread.
+async fn beside<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|e| Err(io::Error::other(e)))
+}
+
 /// What a specification names; none where it cannot be read.
 fn named_by(desk: &Desk, spec: &ContentHash) -> io::Result<Option<Arc<[ContentHash]>>> {
     let mut known = desk.contents.lock().expect("a panic under the lock ends the process");
@@ -106,15 +111,28 @@ async fn remove(desk: &Desk, contents: Vec<ContentHash>) -> io::Result<Vec<Conte
         Ok(()) => needed(desk).await,
         Err(e) => Err(e),
     };
-    match needed {
-        Ok(Some(needed)) => locked(&desk.house.blobs).remove_gone(&contents, &needed),
+    let (needed, unread) = match needed {
+        Ok(Some(needed)) => (needed, None),
         // A scheduler that stops keeps them all, and so does one that cannot read what a job needs or has written.
-        other => {
-            let all = contents.iter().copied().collect();
-            locked(&desk.house.blobs).remove_gone(&contents, &all)?;
-            other.map(|_| contents.to_vec())
-        }
+        other => (contents.iter().copied().collect(), Some(other.map(|_| contents.to_vec()))),
+    };
+    let house = Arc::clone(&desk.house);
+    let stay = beside(move || remove_gone(&house.blobs, &contents, &needed)).await?;
+    unread.unwrap_or(Ok(stay))
+}
+
+/// Removes them a few at a time: others want the store as well.
+fn remove_gone(
+    blobs: &Mutex<Blobs>,
+    contents: &[ContentHash],
+    needed: &HashSet<ContentHash>,
+) -> io::Result<Vec<ContentHash>> {
+    let mut stay = Vec::new();
+    for some in contents.chunks(LET_GO) {
+        stay.extend(locked(blobs).remove_gone(some, needed)?);
     }
+    Blobs::give_room_back(blobs)?;
+    Ok(stay)
 }
 
 /// As [`remove`], again and again until none of them stays: what was sent or asked for lately may have belonged to a job
@@ -133,8 +151,7 @@ async fn remove_later(desk: Arc<Desk>, mut contents: Vec<ContentHash>) {
 /// named what belongs to them. All outputs are read for that, once, beside the runtime's only thread.
 pub(super) async fn sweep_later(desk: Arc<Desk>) {
     let house = Arc::clone(&desk.house);
-    let read = tokio::task::spawn_blocking(move || read_names(&house.outputs, &house.blobs)).await;
-    if let Err(e) = read.unwrap_or_else(|e| Err(io::Error::other(e))) {
+    if let Err(e) = beside(move || read_names(&house.outputs, &house.blobs)).await {
         return say(&format!("outputs cannot be read, so contents of deleted jobs stay: {e}"));
     }
     let gone = match locked(&desk.house.blobs).names.complete() {
@@ -159,13 +176,7 @@ fn read_names(outputs: &Mutex<OutputStore>, blobs: &Mutex<Blobs>) -> io::Result<
     let jobs = outputs.lock().expect("a panic under the lock ends the process").unread()?;
     for job in jobs {
         let snapshot = outputs.lock().expect("a panic under the lock ends the process").read(job)?;
-        let mut named = Ok(());
-        snapshot.each_named(|hash| {
-            if named.is_ok() {
-                named = locked(blobs).name(job, hash);
-            }
-        })?;
-        named?;
+        snapshot.each_named(|hash| locked(blobs).name(job, hash))?;
     }
     Ok(())
 }
@@ -174,7 +185,13 @@ fn read_names(outputs: &Mutex<OutputStore>, blobs: &Mutex<Blobs>) -> io::Result<
 /// how many.
 async fn sweep(desk: &Desk, lately: Duration) -> io::Result<usize> {
     let Some(needed) = needed(desk).await? else { return Ok(0) };
-    locked(&desk.house.blobs).retain(|hash, since| since < lately || needed.contains(hash))
+    let house = Arc::clone(&desk.house);
+    beside(move || {
+        let removed = locked(&house.blobs).retain(|hash, since| since < lately || needed.contains(hash))?;
+        Blobs::give_room_back(&house.blobs)?;
+        Ok(removed)
+    })
+    .await
 }
 
 #[cfg(test)]

@@ -125,9 +125,8 @@ fn a_content_comes_in_over_both_and_the_next_request_is_understood() {
                 };
                 let take = take_in(&mut channel, &mut reader, announced, &dir.0, PIECE_MAX);
                 let (incoming, ()) = tokio::join!(take, send);
-                let (incoming, mut bytes) = (incoming.unwrap(), vec![0; content.len()]);
-                incoming.read(&mut bytes, 0).unwrap();
-                assert!(bytes == content && incoming.is_right());
+                let whole = incoming.unwrap().finish();
+                assert!(whole.is_some_and(|whole| whole.bytes == content.len() as u64));
                 let next = channel.read_message::<Request>(&mut reader).await.unwrap().unwrap();
                 assert_eq!(next, Ok(Request::Status));
             }
