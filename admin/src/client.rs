@@ -7,8 +7,8 @@ mod sealed;
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind};
-use std::path::Path;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -33,6 +33,11 @@ const UNTOLD_MAX: Duration = Duration::from_secs(3);
 /// So long a scheduler may look through a job's outputs.
 const LOOK_MAX: Duration = Duration::from_secs(3_600);
 
+/// So long a scheduler that went away is waited for by who waits for a job: somebody starts it again ...
+const AWAY_MAX: Duration = Duration::from_secs(600);
+/// ... and so often it is looked for.
+const AWAY_LOOK: Duration = Duration::from_millis(500);
+
 /// Asks, and takes the wanted answer apart.
 macro_rules! ask {
     ($client:expr, $request:expr, $answer:pat => $value:expr) => {
@@ -51,6 +56,18 @@ pub(crate) struct Client {
     whereabouts: String,
     /// Whether it says on standard error that it waits.
     tells: bool,
+    farm: PathBuf,
+    /// A scheduler that goes away is waited for, until this time at most.
+    waits: Option<Option<Instant>>,
+    /// How often it was waited for and came back.
+    returns: u32,
+}
+
+/// Why there is no answer.
+struct Broken {
+    failure: Failure,
+    /// The connection is at fault, so another one may do.
+    is_lost: bool,
 }
 
 /// Who answers.
@@ -83,7 +100,8 @@ impl Client {
                 )));
             }
         };
-        Ok(Self { peer: Peer::Scheduler(wire, FrameReader::default()), whereabouts, tells: false })
+        let peer = Peer::Scheduler(wire, FrameReader::default());
+        Ok(Self { peer, whereabouts, tells: false, farm: farm.to_owned(), waits: None, returns: 0 })
     }
 
     /// The same, to look at jobs and results only: where no scheduler runs in a state directory, what lies there is
@@ -100,12 +118,25 @@ impl Client {
         let Some(at_rest) = at_rest else { return Err(failure) };
         let whereabouts = farm.display().to_string();
         say(&format!("no scheduler runs in {whereabouts}: this is what lies there"));
-        Ok(Self { peer: Peer::AtRest(Box::new(at_rest)), whereabouts, tells: false })
+        let peer = Peer::AtRest(Box::new(at_rest));
+        Ok(Self { peer, whereabouts, tells: false, farm: farm.to_owned(), waits: None, returns: 0 })
     }
 
     /// The same, and whoever waits at a terminal or reads a log is told so.
     pub(crate) fn telling(self) -> Self {
         Self { tells: true, ..self }
+    }
+
+    /// How often a scheduler that had gone away came back. What it has no result of any more, which it had not acknowledged,
+    /// may come in another order.
+    pub(crate) fn returns(&self) -> u32 {
+        self.returns
+    }
+
+    /// From now on a scheduler that goes away is waited for, up to `deadline` if there is one, where it is asked for what
+    /// it knows.
+    pub(crate) fn wait_for_scheduler(&mut self, deadline: Option<Instant>) {
+        self.waits = Some(deadline);
     }
 
     /// Asks, and waits for the answer. An answer that is an error becomes a failure.
@@ -118,16 +149,59 @@ impl Client {
 
     /// The same, with the content that the request announces, if any.
     fn ask_with(&mut self, request: &Request, content: &[u8]) -> Result<Response, Failure> {
-        let answer = match &mut self.peer {
-            Peer::AtRest(farm) => farm.answer(request),
-            Peer::Scheduler(wire, reader) => {
-                ask_scheduler(&mut **wire, reader, (request, content), &self.whereabouts, self.tells)?
-            }
+        let answer = match self.ask_once(request, content) {
+            Err(Broken { failure, is_lost: true }) if asks_only(request) => match self.waits {
+                Some(deadline) => self.ask_when_back(request, failure, deadline)?,
+                None => return Err(failure),
+            },
+            answer => answer.map_err(|broken| broken.failure)?,
         };
         match answer {
             Response::Error(error) => Err(error.into()),
             answer => Ok(answer),
         }
+    }
+
+    fn ask_once(&mut self, request: &Request, content: &[u8]) -> Result<Response, Broken> {
+        match &mut self.peer {
+            Peer::AtRest(farm) => Ok(farm.answer(request)),
+            Peer::Scheduler(wire, reader) => {
+                ask_scheduler(&mut **wire, reader, (request, content), &self.whereabouts, self.tells)
+            }
+        }
+    }
+
+    /// Asks the scheduler once it is back; `failure` if it does not come.
+    fn ask_when_back(
+        &mut self,
+        request: &Request,
+        failure: Failure,
+        deadline: Option<Instant>,
+    ) -> Result<Response, Failure> {
+        let latest = Instant::now() + AWAY_MAX;
+        let until = deadline.map_or(latest, |deadline| deadline.min(latest));
+        let (place, minutes) = (self.whereabouts.clone(), AWAY_MAX.as_secs() / 60);
+        say(&format!(
+            "the scheduler at {place} went away: waiting for it to come back, {minutes} min at most; Ctrl-C ends it"
+        ));
+        while Instant::now() < until {
+            std::thread::sleep(AWAY_LOOK.min(until.saturating_duration_since(Instant::now())));
+            match Self::connect(&self.farm) {
+                Ok(new) => self.peer = new.peer,
+                Err(failure) if failure.exit == Exit::Unreachable => continue,
+                Err(failure) => return Err(failure),
+            }
+            match self.ask_once(request, b"") {
+                Ok(answer) => {
+                    self.returns += 1;
+                    say(&format!("the scheduler at {place} is back"));
+                    return Ok(answer);
+                }
+                Err(Broken { is_lost: true, .. }) => {}
+                Err(broken) => return Err(broken.failure),
+            }
+        }
+        Err(failure)
     }
 
     /// An answer that does not belong to the question.
@@ -214,14 +288,15 @@ fn ask_scheduler(
     (request, content): (&Request, &[u8]),
     place: &str,
     tells: bool,
-) -> Result<Response, Failure> {
+) -> Result<Response, Broken> {
     let asked_to_wait = match request {
         Request::Wait { timeout_ms, .. } => Duration::from_millis(*timeout_ms),
         // All outputs of the job are read.
         Request::Rerun { .. } | Request::LostOutputs { .. } => LOOK_MAX,
         _ => Duration::ZERO,
     };
-    let frame = frame(request).map_err(|error| Failure::usage(error.to_string()))?;
+    let too_long = |error: FrameError| Broken { failure: Failure::usage(error.to_string()), is_lost: false };
+    let frame = frame(request).map_err(too_long)?;
     // A scheduler that turns the caller away answers and closes without reading: look for its words
     // even where the request could not be sent.
     let sent = wire.send(&frame);
@@ -233,7 +308,20 @@ fn ask_scheduler(
         ));
     }
     let received = receive_answer(wire, reader, asked_to_wait + SILENCE_MAX, place);
-    received.map_err(|failure| sent.map_or_else(|error| lost(place, &error), |()| failure))
+    received.map_err(|broken| sent.map_or_else(|error| lost(place, &error), |()| broken))
+}
+
+/// The farm is the same after such a request, however often it comes.
+fn asks_only(request: &Request) -> bool {
+    matches!(
+        request,
+        Request::Jobs { .. }
+            | Request::Wait { .. }
+            | Request::Results { .. }
+            | Request::LostOutputs { .. }
+            | Request::Merged { .. }
+            | Request::Fetch { .. }
+    )
 }
 
 /// The next answer, with the bytes that follow it.
@@ -242,7 +330,7 @@ fn receive_answer(
     reader: &mut FrameReader,
     patience: Duration,
     place: &str,
-) -> Result<Response, Failure> {
+) -> Result<Response, Broken> {
     let answer = receive(wire, reader, patience, place, FrameReader::next_message)?;
     let Response::Bytes { bytes, mut content } = answer else { return Ok(answer) };
     let mut pieces = Pieces::of(bytes).map_err(|why| not_understood(place, &why))?;
@@ -253,10 +341,10 @@ fn receive_answer(
     Ok(Response::Bytes { bytes, content })
 }
 
-fn not_understood(place: &str, why: &dyn Display) -> Failure {
-    Failure::unreachable(format!(
-        "cannot understand the scheduler at {place}: {why}: install the same version here and there"
-    ))
+fn not_understood(place: &str, why: &dyn Display) -> Broken {
+    let words =
+        format!("cannot understand the scheduler at {place}: {why}: install the same version here and there");
+    Broken { failure: Failure::unreachable(words), is_lost: false }
 }
 
 fn receive<T>(
@@ -265,7 +353,7 @@ fn receive<T>(
     patience: Duration,
     place: &str,
     next: impl Fn(&mut FrameReader) -> Result<Option<T>, FrameError>,
-) -> Result<T, Failure> {
+) -> Result<T, Broken> {
     loop {
         if let Some(found) = next(reader).map_err(|error| not_understood(place, &error))? {
             return Ok(found);
@@ -278,7 +366,7 @@ fn receive<T>(
     }
 }
 
-fn lost(place: &str, error: &io::Error) -> Failure {
+fn lost(place: &str, error: &io::Error) -> Broken {
     let what = match error.kind() {
         ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => {
             "closed the connection".to_owned()
@@ -286,7 +374,8 @@ fn lost(place: &str, error: &io::Error) -> Failure {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => "does not answer".to_owned(),
         _ => format!("cannot be talked to: {error}"),
     };
-    Failure::unreachable(format!("the scheduler at {place} {what}: see whether it still runs, and try again"))
+    let words = format!("the scheduler at {place} {what}: see whether it still runs, and try again");
+    Broken { failure: Failure::unreachable(words), is_lost: true }
 }
 
 /// Whether there is something to read, or the stream has ended, before `patience` is over.

@@ -28,6 +28,17 @@ pub(crate) fn count(number: f64) -> String {
     format!("{} {}", three_digits(scaled), UNITS[unit])
 }
 
+/// "1 file was", "2 files were".
+pub(crate) fn were(number: u64, thing: &str) -> String {
+    if number == 1 { format!("1 {thing} was") } else { format!("{number} {thing}s were") }
+}
+
+/// That so many files were made, and which command writes them.
+pub(crate) fn made(files: u64, command: &str) -> String {
+    let them = if files == 1 { "it" } else { "them" };
+    format!("{} made: `{command}` writes {them}", were(files, "file"))
+}
+
 /// So many bytes: "512 B", "22.9 MB" (powers of 1000).
 pub(crate) fn bytes(number: u64) -> String {
     match count(number as f64).split_once(' ') {

@@ -122,7 +122,7 @@ fn wait_for(
     let (mut ended, mut exit) = (Vec::new(), Exit::Ok);
     for id in selection::ids(&mut client, jobs, |_| true)? {
         let left = until.map(|until| until.saturating_duration_since(Instant::now()).as_secs_f64());
-        let waiting = Waiting { paused, ..Waiting::of_person(context.progress, left) };
+        let waiting = Waiting { paused, rides_out: true, ..Waiting::of_person(context.progress, left) };
         let job = wait::until_end(&mut client, id, waiting, |_, _| Ok(()))?;
         if exit == Exit::Ok {
             exit = wait::exit_of(&job);

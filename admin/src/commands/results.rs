@@ -97,8 +97,9 @@ fn follow(
     let (id, units) = (results.job.id, results.unit.clone());
     let saving = folder.map(|folder| saving(client, results, folder)).transpose()?;
     let sinks = Sinks::results(!results.streams.are_any(), results.keep_order).saving_all(saving);
+    let rides_out = sinks.can_begin_anew();
     let mut follower = Follower::of_farm(id, sinks, units.clone());
-    let waiting = Waiting { look: Some(LOOK), paused: true, ..Waiting::of_person(false, None) };
+    let waiting = Waiting { look: Some(LOOK), paused: true, rides_out, ..Waiting::of_person(false, None) };
     wait::until_end(client, id, waiting, |client, job| follower.look(client, job, printer))?;
     follower.finish(client, printer, true)?;
     let beside = |outputs| {
@@ -149,7 +150,7 @@ pub(crate) fn print(
         say(&format!("{words}; `cut_at` and `total` in JSON say where and how much"));
     }
     if seen.files > 0 && !has_files {
-        say(&format!("{} files were made: `starfarm results {} --dir DIR` writes them", seen.files, id.0));
+        say(&human::made(seen.files, &format!("starfarm results {} --dir DIR", id.0)));
     }
     lost(client, id, &seen)
 }

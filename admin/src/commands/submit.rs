@@ -13,7 +13,7 @@ use starfarm_protocol::job::JobState;
 use starfarm_protocol::spec::Work;
 
 use super::halt::Halting;
-use super::results::{Folder, Follower, Sinks};
+use super::results::{self, Folder, Follower, Sinks};
 use super::wait::{self, LOOK, Waiting};
 use super::{Context, joblog};
 use crate::cli::{JobOptions, Parallel, Source, Submit};
@@ -60,14 +60,18 @@ pub(crate) fn run(context: &mut Context, submit: &Submit) -> Result<Exit, Failur
     say(&format!("job {}: waiting for its end; Ctrl-C leaves it to go on", id.0));
     let mut halting = Halting::new(flags.halt);
     let look = (sinks.are_any() || halting.is_wanted()).then_some(LOOK);
+    let rides_out = sinks.can_begin_anew();
     let mut follower = Follower::new(id, &job, sinks)?;
-    let waiting =
-        Waiting { look, paused: submit.wait_paused, ..Waiting::of_person(context.progress, submit.timeout) };
+    let of_person = Waiting::of_person(context.progress, submit.timeout);
+    let waiting = Waiting { look, paused: submit.wait_paused, rides_out, ..of_person };
     let job = wait::until_end(&mut client, id, waiting, |client, job| {
         follower.look(client, job, &mut context.printer)?;
         halting.look(client, job)
     })?;
     follower.finish(&mut client, &mut context.printer, job.state.ended())?;
+    if let Some(dir) = &submit.dir {
+        results::merged::write_files(&mut client, &job, &Folder::open(dir)?)?;
+    }
     if context.printer.format != Format::Quiet {
         context.printer.list(std::slice::from_ref(&job))?;
     }

@@ -29,6 +29,8 @@ pub(crate) struct Waiting {
     pub(crate) paused: bool,
     /// Whether there is a farm that more commands can be given to.
     pub(crate) commands: bool,
+    /// Whether a scheduler that goes away is waited for.
+    pub(crate) rides_out: bool,
 }
 
 impl Waiting {
@@ -50,6 +52,9 @@ pub(crate) fn until_end(
     mut goes_on: impl FnMut(&mut Client, &JobInfo) -> Result<(), Failure>,
 ) -> Result<JobInfo, Failure> {
     let deadline = waiting.timeout.map(|seconds| Instant::now() + Duration::from_secs_f64(seconds));
+    if waiting.rides_out {
+        client.wait_for_scheduler(deadline);
+    }
     let progress = Progress::new(waiting.progress);
     let period = waiting.look.unwrap_or_else(|| progress.period());
     // The first look is at the job as it is: it may be paused, and nothing more will happen.
@@ -57,7 +62,9 @@ pub(crate) fn until_end(
     loop {
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         // The scheduler answers at once when the job ends, so a long look costs no time there.
-        let job = client.wait(id, left.unwrap_or(Duration::MAX).min(patience))?;
+        let job = client
+            .wait(id, left.unwrap_or(Duration::MAX).min(patience))
+            .map_err(|failure| gone(failure, id, waiting.commands))?;
         patience = period;
         if job.state.ended() && !job.merge.as_ref().is_some_and(MergeInfo::is_pending) {
             progress.end();
@@ -65,6 +72,9 @@ pub(crate) fn until_end(
             failed.into_iter().for_each(|merge| say(&format!("job {} {}", id.0, merged::failed(merge, id))));
             if let Some(words) = cut(job.outputs_cut) {
                 say(&format!("job {}: {words}", id.0));
+            }
+            if waiting.commands && job.units_failed.0 > 0 {
+                say(&format!("job {}: `starfarm job show {}` says which units failed and how", id.0, id.0));
             }
             return Ok(job);
         }
@@ -85,6 +95,19 @@ pub(crate) fn until_end(
             return Err(Failure::new(Exit::TimeLimit, words));
         }
     }
+}
+
+/// The scheduler went away and did not come back in time: how the wait goes on.
+fn gone(failure: Failure, id: JobId, commands: bool) -> Failure {
+    if failure.exit != Exit::Unreachable || !commands {
+        return failure;
+    }
+    let id = id.0;
+    Failure::unreachable(format!(
+        "{}. Job {id} goes on when a scheduler runs again: then `starfarm job wait {id}` waits for its end, and \
+         `starfarm results {id} --follow`, with the same --dir, for its results",
+        failure.message
+    ))
 }
 
 /// The farm paused it since too much of it failed. A pause by a person has no note.
@@ -116,12 +139,9 @@ fn stands_still(job: &JobInfo, commands: bool) -> Option<String> {
 
 /// That so many outputs were cut.
 pub(crate) fn cut(outputs: u64) -> Option<String> {
-    let outputs = match outputs {
-        0 => return None,
-        1 => "1 output was".to_owned(),
-        outputs => format!("{outputs} outputs were"),
-    };
-    Some(format!("{outputs} longer than output_limit: head and tail were kept"))
+    let words =
+        || format!("{} longer than output_limit: head and tail were kept", human::were(outputs, "output"));
+    (outputs > 0).then(words)
 }
 
 /// What a person may do about a job that the farm paused.

@@ -185,12 +185,19 @@ fn files_are_there_while_the_job_runs_and_whoever_is_killed_goes_on() {
     let mut follows = writer(&farm, &["results", &id, "--follow"], &out);
     until("the frame that was lost is back", || frames_there(&out).len() == 11);
     follows.kill();
+    // Who waits for the job waits for the scheduler as well.
+    let mut waits = writer(&farm, &["submit", "--wait", "--resume", job.to_str().unwrap()], &out);
+    waits.until_says("it goes on");
+    fs::remove_file(out.join("frame5.bin")).unwrap();
     farm.kill_scheduler();
+    waits.until_says("went away");
     farm.restart_scheduler();
+    waits.until_says("is back");
+    until("all files are seen to again", || frames_there(&out).len() == 11);
     let mut follows = writer(&farm, &["results", &id, "--follow", "--output", "jsonl"], &out);
     follows.until_says("\"unit\":\"10\"");
     farm.open_gate();
-    assert_eq!(follows.wait(), 0);
+    assert_eq!([follows.wait(), waits.wait()], [0, 0]);
     assert_eq!(follows.log().matches("starfarm/output/1").count(), 12, "{}", follows.log());
     assert_eq!(frames_there(&out), (1..=12).collect::<Vec<_>>());
     // A run of its own that is killed halfway, and run again.

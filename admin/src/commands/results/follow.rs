@@ -84,6 +84,12 @@ impl Sinks {
         self.joblog.is_some() || self.tree.is_some()
     }
 
+    /// It can be done again from the first output on, and comes to the same: files are there once, what is printed is there
+    /// twice.
+    pub(crate) fn can_begin_anew(&self) -> bool {
+        self.print.is_none() && !self.name_units()
+    }
+
     /// There is something to do.
     pub(crate) fn are_any(&self) -> bool {
         self.print.is_some() || self.saving.is_some() || self.name_units()
@@ -109,6 +115,8 @@ pub(crate) struct Follower {
     most: u64,
     /// Units that failed for good and had an output.
     failed: UnitSet,
+    /// How often the scheduler had gone away and come back at the last look.
+    returns: u32,
 }
 
 impl Follower {
@@ -131,7 +139,17 @@ impl Follower {
     pub(super) fn of_farm(id: JobId, sinks: Sinks, units: Option<UnitSet>) -> Self {
         let is_ordered = sinks.keep_order && (sinks.print.is_some() || sinks.saving.is_some());
         let order = is_ordered.then(Order::default);
-        Self { id, naming: None, sinks, order, units, seen: 0, most: 0, failed: UnitSet::default() }
+        Self {
+            id,
+            naming: None,
+            sinks,
+            order,
+            units,
+            seen: 0,
+            most: 0,
+            failed: UnitSet::default(),
+            returns: 0,
+        }
     }
 
     /// Passes on what has come since the last look at `job`, or as much of it as a second allows.
@@ -144,6 +162,7 @@ impl Follower {
         if !self.sinks.are_any() {
             return Ok(());
         }
+        self.begin_anew_after(client.returns());
         let source = &mut OfJob { client, id: self.id };
         self.read(source, printer, Some(Instant::now() + LOOK_MAX))?;
         self.pass_over(source, job.units_failed.0, printer)
@@ -160,6 +179,7 @@ impl Follower {
         if !self.sinks.are_any() {
             return Ok(());
         }
+        self.begin_anew_after(client.returns());
         self.finish_at(&mut OfJob { client, id: self.id }, printer, has_ended)
     }
 
@@ -187,6 +207,15 @@ impl Follower {
         match &self.sinks.print {
             Some(Print::Results(outputs)) => Some(outputs),
             _ => None,
+        }
+    }
+
+    /// Outputs that no result names any more leave their places to others.
+    fn begin_anew_after(&mut self, returns: u32) {
+        if returns != self.returns {
+            let order = self.order.as_ref().map(|_| Order::default());
+            (self.order, self.seen, self.most, self.failed) = (order, 0, 0, UnitSet::default());
+            self.returns = returns;
         }
     }
 

@@ -41,19 +41,23 @@ pub(crate) fn print(
         each(client, id, None, output, |piece| printer.bytes(piece))?;
     }
     match folder {
-        Some(folder) => {
-            for file in &merge.files {
-                let mut write = folder.file(&file.name)?;
-                each(client, id, Some(&file.name), file, |piece| write.piece(piece))?;
-                write.end()?;
-            }
+        Some(folder) => write_files(client, job, folder)?,
+        None if !merge.files.is_empty() => {
+            let command = format!("starfarm results {} --merged --dir DIR", id.0);
+            say(&human::made(merge.files.len() as u64, &command));
         }
-        None if !merge.files.is_empty() => say(&format!(
-            "{} files were made: `starfarm results {} --merged --dir DIR` writes them",
-            merge.files.len(),
-            id.0
-        )),
         None => {}
+    }
+    Ok(())
+}
+
+/// Writes the files that came of merging the results of a job, if there are any.
+pub(crate) fn write_files(client: &mut Client, job: &JobInfo, folder: &Folder) -> Result<(), Failure> {
+    let merged = job.merge.iter().filter(|merge| merge.state == MergeState::Done);
+    for file in merged.flat_map(|merge| &merge.files) {
+        let mut write = folder.file(&file.name)?;
+        each(client, job.id, Some(&file.name), file, |piece| write.piece(piece))?;
+        write.end()?;
     }
     Ok(())
 }
