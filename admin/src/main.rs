@@ -66,7 +66,8 @@ fn is_json(format: Option<Format>) -> bool {
 
 /// The form that a command line asked for which cannot be read.
 fn asked_for() -> Option<Format> {
-    let mut words = std::env::args().skip(1).take_while(|word| word != "--");
+    let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+    let mut words = words.skip(1).take_while(|word| word != "--");
     let mut said = None;
     while let Some(word) = words.next() {
         match word.strip_prefix("--output") {

@@ -68,7 +68,7 @@ impl<'a> Decomposer<'a> {
         let (begun, mut answer) = (Instant::now(), Answer::new(&self.space.names, next));
         let mut bytes = vec![0; READ_BYTES];
         loop {
-            if stopped() {
+            if stopped().is_some() {
                 return Err(NoBatch::Stopped);
             }
             if begun.elapsed() > timeout {
@@ -154,7 +154,7 @@ impl<'a> Decomposer<'a> {
 pub fn preview(space: &OwnSpace, count: u32) -> Result<Batch, String> {
     let dir = Preview::new().map_err(|e| format!("no directory can be made for it: {e}"))?;
     let mut program = Decomposer::start(space, &dir.0.join("preview"), None)?;
-    program.ask((count, NO_STATE, 0), &|| false).map_err(|no| match no {
+    program.ask((count, NO_STATE, 0), &|| None).map_err(|no| match no {
         NoBatch::Stopped => WITH_SCHEDULER.to_owned(),
         NoBatch::Died(why) | NoBatch::Wrong(why) => why,
     })
@@ -226,9 +226,9 @@ mod tests {
                       IFS= read -r q; echo \"{\\\"unit\\\":${#q}}\"; echo '{\"end\":true}'";
         let (space, dir) = (space(script), Preview::new().unwrap());
         let mut program = Decomposer::start(&space, &dir.0.join("long"), None).unwrap();
-        let first = program.ask((5, NO_STATE, 0), &|| false).unwrap();
+        let first = program.ask((5, NO_STATE, 0), &|| None).unwrap();
         assert_eq!(first.state.len(), 60_002);
-        let second = program.ask((5, &first.state, 0), &|| false).unwrap();
+        let second = program.ask((5, &first.state, 0), &|| None).unwrap();
         let asked = "{\"next\":5,\"state\":,\"units_so_far\":0}".len() + 60_002;
         assert_eq!(second.chunks[0].content, format!("[\"{asked}\"]\n").into_bytes());
         program.finish();

@@ -20,7 +20,7 @@ const TOLD_BYTES: u64 = 2_000;
 pub(crate) const WITH_SCHEDULER: &str = "was ended with the scheduler";
 
 /// Whether it is to be ended: the scheduler stops, or nobody wants the result any more.
-pub(crate) type Stopped<'a> = &'a (dyn Fn() -> bool + Sync);
+pub(crate) type Stopped<'a> = &'a (dyn Fn() -> Option<String> + Sync);
 
 /// One that runs. When this is dropped, it and all that it has left behind is gone.
 pub(crate) struct HostProgram {
@@ -91,7 +91,7 @@ impl HostProgram {
                     let late = timeout.filter(|timeout| begun.elapsed() > *timeout);
                     let why = match late {
                         Some(timeout) => Some(format!("ran longer than {} s", timeout.as_secs_f64())),
-                        None => stopped().then(|| WITH_SCHEDULER.to_owned()),
+                        None => stopped(),
                     };
                     if let Some(why) = why {
                         let _ = kill_process_group(Pid::from_child(&self.child), Signal::TERM);

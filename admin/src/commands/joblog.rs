@@ -1,7 +1,7 @@
 //! The file of `--joblog`: a row for each unit that ran, and what an earlier one leaves to be done.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use starfarm_decomposers::template::UnitText;
@@ -33,12 +33,21 @@ pub(crate) struct JobLog {
     file: File,
 }
 
+/// The file without a row that was not written to its end.
+fn without_torn_row(mut file: File) -> io::Result<File> {
+    let mut text = Vec::new();
+    file.read_to_end(&mut text)?;
+    let end = text.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+    file.set_len(end as u64)?;
+    Ok(file)
+}
+
 impl JobLog {
     /// A new file, or the end of an old one.
     pub(crate) fn open(path: &Path, goes_on: bool) -> Result<Self, Failure> {
         let open = || {
             let file = match goes_on {
-                true => File::options().create(true).append(true).open(path)?,
+                true => without_torn_row(File::options().create(true).read(true).append(true).open(path)?)?,
                 false => File::create(path)?,
             };
             let mut log = Self { path: path.to_owned(), file };
@@ -158,6 +167,22 @@ mod tests {
     fn job() -> JobFile {
         let text = "[space]\nkind = \"range\"\nfrom = 0\nto = 9\n[task]\nexecutor = \"command\"\nprogram = [\"true\"]\n";
         jobfile::parse(text, "demo.toml", Path::new("")).unwrap()
+    }
+
+    /// A full disk or a power cut ends a log in the midst of a row.
+    #[test]
+    fn a_log_whose_last_row_is_torn_goes_on_with_a_row_of_its_own() {
+        let path = std::env::temp_dir().join(format!("starfarm-joblog-{}-torn", std::process::id()));
+        let whole = format!("{HEAD}1\tn\t1.5\t0.1\t0\t0\t0\t0\tx\n");
+        for torn in ["", "2\tn\t1.5", "2\tn\t1.5\t0.1\t0\t0\t0\t0\tx"] {
+            fs::write(&path, format!("{whole}{torn}")).unwrap();
+            drop(JobLog::open(&path, true).unwrap());
+            assert_eq!(fs::read_to_string(&path).unwrap(), whole, "{torn}");
+        }
+        fs::write(&path, &HEAD[..9]).unwrap();
+        drop(JobLog::open(&path, true).unwrap());
+        assert_eq!(fs::read_to_string(&path).unwrap(), HEAD);
+        fs::remove_file(path).unwrap();
     }
 
     /// The units that run, after so many rows of passed and failed units.

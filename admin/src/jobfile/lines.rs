@@ -110,17 +110,39 @@ pub(super) fn matches(pattern: &str, base: &Path) -> Result<Vec<PathBuf>, String
         return Ok(Vec::new());
     }
     let mut files = Vec::new();
+    let named = |path: &Path| match Path::new(pattern).is_absolute() {
+        true => path.to_owned(),
+        false => path.strip_prefix(base).unwrap_or(path).to_owned(),
+    };
     for entry in walkdir::WalkDir::new(root).follow_links(true).into_iter().filter_entry(meant) {
-        let entry =
-            entry.map_err(|e| format!("the pattern `{pattern}` leads to what cannot be read: {e}"))?;
-        let path = entry.path();
-        let name =
-            if Path::new(pattern).is_absolute() { path } else { path.strip_prefix(base).unwrap_or(path) };
+        let entry = match entry {
+            Ok(entry) => entry,
+            // A link that leads nowhere, or a folder of somebody else's, is of no matter where nothing of it is meant.
+            Err(e) if e.path().is_some_and(|path| !is_meant(&named(path), &e, pattern, &matcher)) => continue,
+            Err(e) => {
+                return Err(format!(
+                    "the pattern `{pattern}` leads to what cannot be read: {e}: remove it, or change the pattern"
+                ));
+            }
+        };
+        let name = named(entry.path());
         if entry.file_type().is_file() && matcher.is_match(name) {
             files.push(entry.into_path());
         }
     }
     Ok(files)
+}
+
+/// What cannot be read may match a pattern, or a folder have something beneath it that does.
+fn is_meant(name: &Path, error: &walkdir::Error, pattern: &str, matcher: &globset::GlobMatcher) -> bool {
+    let is_nowhere = |e: &std::io::Error| {
+        e.kind() == std::io::ErrorKind::NotFound
+            || e.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
+    };
+    let leads_nowhere = error.loop_ancestor().is_some() || error.io_error().is_some_and(is_nowhere);
+    let depth = |path: &Path| path.components().count();
+    let may_lead = pattern.contains("**") || depth(name) < depth(Path::new(pattern));
+    matcher.is_match(name) || (may_lead && !leads_nowhere)
 }
 
 /// The folders and names that a pattern begins with before anything in it can match differently.
@@ -161,6 +183,26 @@ mod tests {
         assert_eq!(found("none/*"), Vec::<Vec<u8>>::new());
         let absolute = dir.join("a/*.txt");
         assert_eq!(found(absolute.to_str().unwrap()), [b"a/x.txt"]);
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn a_link_that_leads_nowhere_matters_only_to_a_pattern_that_it_matches() {
+        let dir = std::env::temp_dir().join(format!("starfarm-nowhere-{}", std::process::id()));
+        std::fs::create_dir_all(dir.join("a")).unwrap();
+        for name in ["in.txt", "a/in.txt"] {
+            std::fs::write(dir.join(name), "").unwrap();
+        }
+        std::os::unix::fs::symlink("nothing", dir.join("dangling.png")).unwrap();
+        std::os::unix::fs::symlink("loop", dir.join("loop")).unwrap();
+        std::os::unix::fs::symlink(".", dir.join("a/again")).unwrap();
+        for (pattern, count) in [("in*", 1), ("*/in.txt", 1), ("**/*.txt", 2), ("*.txt", 1)] {
+            assert_eq!(matches(pattern, &dir).unwrap().len(), count, "{pattern}");
+        }
+        for pattern in ["*.png", "**/d*", "loo*"] {
+            let why = matches(pattern, &dir).unwrap_err();
+            assert!(why.contains("remove it, or change the pattern"), "{why}");
+        }
         std::fs::remove_dir_all(dir).unwrap();
     }
 

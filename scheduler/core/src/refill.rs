@@ -95,7 +95,12 @@ impl Farm {
         // of its speed alone; and a unit that is a program is no dust.
         let is_one_run = job.facts.work.programs && job.facts.work.per == Per::Unit;
         let floor = if is_one_run { 1 } else { within(TAIL_FLOOR_US).min(largest.max(first)) };
-        let (target, tail) = (within(target_us), self.tail_units(job, floor));
+        // A run over a whole task may take most of its time to start. If one of a single unit fits into the target time, two
+        // are tried: what they take says how it is.
+        let is_whole_run = job.facts.work.programs && job.facts.work.per == Per::Task;
+        let target = within(target_us)
+            + u64::from(is_whole_run && within(target_us) == 1 && 1e6 <= rate * target_us as f64);
+        let tail = self.tail_units(job, floor);
         let runs = self.places(job, self.nodes.at(id).has());
         let learnt =
             job.rates.get(&id).map_or(0, |rate| rate.learnt(u16::try_from(runs).unwrap_or(u16::MAX)));

@@ -35,6 +35,9 @@ pub(crate) struct Results<'a> {
     pub(crate) blobs: &'a Mutex<Blobs>,
 }
 
+/// So much is written before it is looked again whether there is room.
+const LOOK_BYTES: usize = 1 << 20;
+
 /// Why a merge came to nothing, in words.
 #[derive(Debug)]
 struct Failed(String);
@@ -64,7 +67,12 @@ pub(crate) fn merge(
     let cleared = if_there(fs::remove_dir_all(work)).map_err(Failed::from);
     let (why, output, files) = match made.and_then(|made| cleared.map(|_| made)) {
         Ok((output, files)) => (String::new(), Some(output), files),
-        Err(Failed(why)) => (why, None, Vec::new()),
+        Err(Failed(why)) => {
+            // What there is of it is of no use, and may be why there is no room.
+            let _ = fs::remove_file(merges.path(results.job, "output"));
+            let _ = fs::remove_dir_all(merges.path(results.job, "files"));
+            (why, None, Vec::new())
+        }
     };
     MergeOutcome { ended_us, why, seconds: begun.elapsed().as_secs_f64(), output, files }
 }
@@ -83,12 +91,10 @@ fn made(
     let snapshot =
         results.outputs.lock().expect("a panic under the lock ends the process").snapshot(results.job)?;
     let in_order = InOrder::of(&snapshot, dir)?;
+    let goes_on = || stopped().map_or(Ok(()), |why| Err(format!("it {why}")));
     let files = match how {
         Merge::Fold(Fold::Concat) => {
-            let mut file = BufWriter::new(File::create(&output)?);
-            let cannot_write = |e| format!("{} cannot be written: {e}", output.display());
-            results.each(&in_order, |_, piece| file.write_all(piece).map_err(cannot_write), |_| Ok(()))?;
-            file.flush()?;
+            results.concat(&in_order, &output, &goes_on)?;
             Vec::new()
         }
         Merge::Fold(fold) => {
@@ -108,6 +114,7 @@ fn made(
             if_there(fs::remove_dir_all(&work))?;
             fs::create_dir(&work)?;
             let unpack = |stored: &Stored| {
+                goes_on()?;
                 stored
                     .outcome
                     .outputs
@@ -128,6 +135,8 @@ fn made(
             // The files are there before it starts.
             results.each(&in_order, |_, _| Ok(()), |stored| unpack(stored))?;
             program::run(of, &work, &output, stdin, stopped).map_err(Failed)?;
+            // A program may not notice that the disk took no more.
+            goes_on().map_err(Failed)?;
             keep(&of.outputs, &work, &kept)?
         }
     };
@@ -135,6 +144,26 @@ fn made(
 }
 
 impl Results<'_> {
+    /// Writes all standard outputs into the file `output`, as long as it `goes_on`.
+    fn concat(
+        &self,
+        in_order: &InOrder,
+        output: &Path,
+        goes_on: &impl Fn() -> Result<(), String>,
+    ) -> Result<(), Failed> {
+        let (mut file, mut unlooked) = (BufWriter::new(File::create(output)?), 0);
+        let write = |_, piece: &[u8]| {
+            unlooked += piece.len();
+            if unlooked >= LOOK_BYTES {
+                goes_on()?;
+                unlooked = 0;
+            }
+            file.write_all(piece).map_err(|e| format!("{} cannot be written: {e}", output.display()))
+        };
+        self.each(in_order, write, |_| Ok(()))?;
+        Ok(file.flush()?)
+    }
+
     /// Shows `piece` what units wrote to standard output, unit by unit in their order, and `unit` each unit after that.
     fn each(
         &self,

@@ -10,7 +10,7 @@ use starfarm_protocol::admin::{JobInfo, MergeState};
 use starfarm_protocol::ids::{Attempt, ContentHash, Epoch, JobId};
 use starfarm_protocol::job::JobState;
 use starfarm_protocol::random::SplitMix64;
-use starfarm_protocol::spec::{CommandWork, Fold, JobSpec, Merge, Space, Work};
+use starfarm_protocol::spec::{CommandWork, Fold, JobSpec, Merge, MergeProgram, Space, Work};
 use starfarm_protocol::unit_set::UnitSet;
 use starfarm_protocol::wire::{CommandUnit, FailReason, Outputs, Stream};
 use starfarm_scheduler_core as core;
@@ -281,7 +281,7 @@ impl World {
             }
             let House { outputs, blobs, merges } = &self.house;
             let results = Results { job: JOB, done, outputs, blobs };
-            let outcome = merge(merges, &results, (&how, ended_us), &|| false);
+            let outcome = merge(merges, &results, (&how, ended_us), &|| None);
             assert_eq!(outcome.why.is_empty(), reference(self.fold, &self.counted).is_some(), "{outcome:?}");
             if self.one_in(4) {
                 self.tears();
@@ -364,7 +364,31 @@ fn a_gap_is_told_and_no_result_comes_of_it() {
     let mut done = UnitSet::default();
     done.insert(0, units + 1);
     let results = Results { job: JOB, done, outputs, blobs };
-    let outcome = merge(merges, &results, (&Merge::Fold(Fold::Concat), 1), &|| false);
+    let outcome = merge(merges, &results, (&Merge::Fold(Fold::Concat), 1), &|| None);
     assert!(outcome.why.contains("are missing, that of unit"), "{outcome:?}");
     assert!(outcome.output.is_none());
+}
+
+/// The disk is nearly full: the program is ended, and what it wrote makes room.
+#[test]
+fn a_merge_that_fills_the_disk_is_ended_and_leaves_nothing() {
+    let mut world = World::new(0);
+    world.runs();
+    let House { outputs, blobs, merges } = &world.house;
+    let mut done = UnitSet::default();
+    done.insert(0, world.job.units_total.0);
+    let results = Results { job: JOB, done, outputs, blobs };
+    let output = merges.path(JOB, "output");
+    let lacks = || {
+        let bytes = std::fs::metadata(&output).map_or(0, |there| there.len());
+        (bytes > 1 << 20).then(|| "was ended: the disk has 7 MiB left: make room".to_owned())
+    };
+    for (script, is_right) in [("yes", false), ("head -c 3000000 /dev/zero", false), ("echo 7", true)] {
+        let words = ["sh", "-c", script].map(str::to_owned).to_vec();
+        let of = MergeProgram { program: words, timeout_ms: None, outputs: Vec::new() };
+        let how = Merge::Program(Box::new(of));
+        let outcome = merge(merges, &results, (&how, 1), &lacks);
+        assert_eq!((outcome.output.is_some(), output.exists()), (is_right, is_right), "{outcome:?}");
+        assert!(is_right || outcome.why.contains("was ended: the disk has 7 MiB left"), "{outcome:?}");
+    }
 }

@@ -96,6 +96,24 @@ fn a_job_log_is_written_and_what_it_leaves_is_run() {
     assert_eq!(rows(&log).len(), 7);
 }
 
+/// What `-k` holds back is not in the log: whoever goes on by that would leave it out.
+#[test]
+fn a_job_log_has_no_unit_whose_output_is_still_held_back() {
+    let dir = TempDir::new();
+    let script =
+        "if [ {} = a ]; then until [ -e gate ]; do sleep 0.01; done; else echo {} >> ran; fi; echo {}";
+    let words = ["--parallel", "-k", "--joblog", "log", "--resume", script, ":::", "a", "b", "c", "d"];
+    let mut daemon = Daemon::start("run", line(&dir, &words), dir.path());
+    let ran_there = || fs::read_to_string(dir.path().join("ran")).is_ok_and(|text| text.lines().count() == 3);
+    until("the others have run", ran_there);
+    // So long that they would be in the log.
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    daemon.kill();
+    dir.write("gate", "");
+    assert_eq!(ran(&dir, &words).exits(0).stdout, "a\nb\nc\nd\n");
+    assert_eq!(sorted(rows(&dir.path().join("log"))), [(1, 0), (2, 0), (3, 0), (4, 0)]);
+}
+
 /// Without the end that is asked for, the last units would sleep for ever.
 #[test]
 fn a_failed_unit_ends_the_others_where_that_is_asked_for() {

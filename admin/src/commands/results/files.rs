@@ -140,7 +140,10 @@ fn not_written(path: &Path, e: &io::Error) -> Failure {
             format!("{shown} names no file inside of the folder: name the files by {{index}} instead")
         }
         io::ErrorKind::AlreadyExists => {
-            format!("{shown} is there and has other bytes: remove it, or name another folder by --dir")
+            format!(
+                "{shown} is there and has other bytes: remove it, name another folder by --dir, or, where two units make it, put \
+                 {{index}} into its name"
+            )
         }
         io::ErrorKind::NotADirectory => {
             format!("cannot write {shown}: it leads through a link or a file: remove that")

@@ -267,6 +267,8 @@ impl Follower {
         self.read(source, printer, None)?;
         self.pass_over(source, u128::MAX, printer)?;
         let saving = self.sinks.saving.take_if(|_| !has_ended);
+        // A unit whose files are not there is not in the log.
+        let joblog = self.sinks.joblog.take_if(|_| saving.is_some());
         while let Some(order) = &mut self.order {
             if let Some(output) = order.give_up() {
                 self.pass(source, output, printer)?;
@@ -278,6 +280,7 @@ impl Follower {
             }
         }
         self.sinks.saving = self.sinks.saving.take().or(saving);
+        self.sinks.joblog = self.sinks.joblog.take().or(joblog);
         printer.flush()?;
         let (Some(joblog), Some(naming)) = (&mut self.sinks.joblog, &self.naming) else { return Ok(()) };
         let mut silent = Vec::new();
@@ -325,11 +328,8 @@ impl Follower {
             None => self.failed.remove(lo, hi),
         }
         let Some(naming) = self.naming.as_ref().filter(|_| self.sinks.name_units()) else { return Ok(()) };
-        let text = naming.text(output.unit.0)?;
-        if let Some(joblog) = &mut self.sinks.joblog {
-            joblog.ended(output, &text, &naming.command_line(&text), now_us())?;
-        }
         if let Some(tree) = &self.sinks.tree {
+            let text = naming.text(output.unit.0)?;
             let mut output = output.clone();
             fill_both(source, &mut output)?;
             let [stdout, stderr] =
@@ -353,13 +353,18 @@ impl Follower {
             saving.take(source, &mut output)?;
         }
         match &mut self.sinks.print {
-            Some(Print::Bare) => print(source, output, printer),
+            Some(Print::Bare) => print(source, output.clone(), printer)?,
             Some(Print::Results(outputs)) => {
                 fill_both(source, &mut output)?;
-                outputs.show(&output, printer)
+                outputs.show(&output, printer)?;
             }
-            None => Ok(()),
+            None => {}
         }
+        let (Some(joblog), Some(naming)) = (&mut self.sinks.joblog, &self.naming) else { return Ok(()) };
+        // Whoever goes on by the log takes it that the rest was done: all of it is out before.
+        printer.flush()?;
+        let text = naming.text(output.unit.0)?;
+        joblog.ended(&output, &text, &naming.command_line(&text), now_us())
     }
 }
 
