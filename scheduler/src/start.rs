@@ -180,7 +180,7 @@ pub fn start(options: Options) -> Result<Handle, SchedulerError> {
     let merges = merges_of(&state, &mut restarted.farm, &blobs).map_err(cannot_use)?;
     let low_water = LowWater::new(state.path(), options.low_water_mib).with_limit(options.storage_limit);
     let contents = blobs.lock().expect("nobody else has it yet").bytes();
-    low_water.note_stored(contents + restarted.outputs.bytes());
+    low_water.note_stored(contents + restarted.outputs.bytes() + merges.bytes());
     shared.no_room.store(!options.no_journal && low_water.lack().is_some(), Ordering::Relaxed);
     let house = Arc::new(House {
         hits: Lister::new(state.path().to_owned(), state.farm.id),

@@ -117,7 +117,15 @@ impl House {
         let all: Vec<_> =
             files.into_iter().map(|(job, bytes)| (job, bytes + blobs.names.bytes(job))).collect();
         drop(blobs);
+        let all = all.into_iter().map(|(job, bytes)| (job, bytes + self.merges.bytes_of(job)));
         self.shared.stored.lock().expect("a panic under the lock ends the process").extend(all);
+    }
+
+    /// How much all jobs store.
+    pub(crate) fn count_stored(&self) {
+        let contents = self.blobs.lock().expect("a panic under the lock ends the process").bytes();
+        let outputs = self.outputs.lock().expect("a panic under the lock ends the process").bytes();
+        self.low_water.note_stored(contents + outputs + self.merges.bytes());
     }
 
     /// Puts a content on the disk that a job names.

@@ -47,6 +47,13 @@ pub struct MergeOutcome {
     pub files: Vec<MergedFile>,
 }
 
+impl MergeOutcome {
+    /// Bytes of the result and the files.
+    pub fn bytes(&self) -> u64 {
+        self.output.iter().chain(&self.files).map(|file| file.bytes).sum()
+    }
+}
+
 /// How the merge of a job's results stands.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct MergeInfo {

@@ -100,6 +100,17 @@ impl Merges {
         jobs.get_mut(&job).into_iter().for_each(|asked| asked.is_settled = false);
     }
 
+    /// Bytes of what came of the merge of a job.
+    pub(crate) fn bytes_of(&self, job: JobId) -> u64 {
+        let jobs = self.jobs();
+        jobs.get(&job).and_then(|asked| asked.outcome.as_ref()).map_or(0, MergeOutcome::bytes)
+    }
+
+    /// Bytes of what came of all merges.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.jobs().values().filter_map(|asked| asked.outcome.as_ref()).map(MergeOutcome::bytes).sum()
+    }
+
     /// Says of each job how its merge stands.
     pub(crate) fn fill(&self, infos: &mut [JobInfo]) {
         let jobs = self.jobs();

@@ -150,7 +150,7 @@ impl JournalThread {
         }
         self.has_blobs();
         self.remove_unnamed();
-        self.count_stored();
+        self.house.count_stored();
         // A disk that cannot even be asked will fail the next commit, and that is said.
         let _ = self.ballast.tend();
         let lack = self.house.low_water.lack_of_all();
@@ -215,15 +215,8 @@ impl JournalThread {
         let jobs: BTreeSet<_> = batches.iter().flatten().filter_map(ran).collect();
         if !jobs.is_empty() {
             self.house.tell_stored(jobs);
-            self.count_stored();
+            self.house.count_stored();
         }
-    }
-
-    /// How much all jobs store.
-    fn count_stored(&self) {
-        let bytes = self.house.blobs.lock().expect("a panic under the lock ends the process").bytes();
-        let outputs = self.house.outputs.lock().expect("a panic under the lock ends the process").bytes();
-        self.house.low_water.note_stored(bytes + outputs);
     }
 
     /// What results name belongs to something from now on.

@@ -64,6 +64,8 @@ fn next(house: &House, dispatcher: &Sender<Input>) -> Option<JobId> {
     if let Err(e) = house.merges.end(job, outcome) {
         say(&format!("what came of merging the results of job {} cannot be kept: {e}", job.0));
     }
+    house.tell_stored([job]);
+    house.count_stored();
     ask(dispatcher, move |farm, now_us, _| {
         // It may be running again by now.
         if farm.job(job, now_us).is_some_and(|info| info.totals.ended_us == Some(ended_us)) {

@@ -55,6 +55,20 @@ fn what_a_scheduler_can_merge_by_itself() {
     assert_eq!(left.len(), 2 * 4, "{left:?}");
 }
 
+#[test]
+fn what_a_merge_makes_counts_as_stored() {
+    let farm = Farm::with_workers(1, 1);
+    let job = NUMBERS.replace("300", "3");
+    let id = farm
+        .submit_text(&format!("{job}[merge]\nprogram = [\"head\", \"-c\", \"1000000\", \"/dev/zero\"]\n"));
+    farm.wait(&id).exits(0);
+    let stored = || farm.status()["stored_bytes"].as_u64().unwrap();
+    until("it counts for the job", || farm.job(&id)["stored_bytes"].as_u64().unwrap() >= 1_000_000);
+    until("and for the farm", || stored() >= 1_000_000);
+    farm.cli(&["job", "delete", &id]).exits(0);
+    until("it is gone", || stored() < 1_000_000);
+}
+
 fn audit_tells_a_damaged_result(farm: &Farm, id: &str) {
     let audit = || farm.cli(&["audit", "--outputs", farm.state().to_str().unwrap()]);
     audit().exits(0);
