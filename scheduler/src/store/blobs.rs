@@ -315,8 +315,9 @@ impl Blobs {
         entries.sort_unstable_by_key(|entry| entry.at);
         entries.dedup_by_key(|entry| entry.at);
         for run in entries.chunk_by(|entry, next| entry.end() == next.at) {
-            self.holes.make(&mut self.file, run)?;
+            // What is marked as gone must not be told to be here: a failure leaves a content too many.
             run.iter().try_for_each(|entry| self.index.remove(&ContentHash(entry.label)))?;
+            self.holes.make(&mut self.file, run)?;
         }
         Ok(())
     }
@@ -369,7 +370,7 @@ fn scan(file: &PackedFile, path: &Path, home: &Home) -> io::Result<Scanned> {
     let now_ms = index.now_ms();
     for found in file.scan(0) {
         match found? {
-            Found::Entry(entry) if entry.gone => holes.note(&entry)?,
+            Found::Entry(entry) if entry.gone => holes.note(&entry),
             // One that is there twice was damaged where it was first.
             Found::Entry(entry) => {
                 index.set(&ContentHash(entry.label), &Content::new(entry, State::Unread, now_ms))?;

@@ -15,6 +15,9 @@ use starfarm_protocol::packed::{Entry, HEADER_BYTES};
 use crate::store::packed::PackedFile;
 use crate::store::table::{Home, Table};
 
+/// What a file system gives back at least.
+const BLOCK_BYTES: u64 = 4 << 10;
+
 /// All of one file.
 #[derive(Debug)]
 pub(crate) struct Holes {
@@ -31,9 +34,19 @@ impl Holes {
         Self { begins: Table::new(home), due: VecDeque::new(), given: 0 }
     }
 
-    /// One that a scan has found.
-    pub(crate) fn note(&mut self, gone: &Entry) -> io::Result<()> {
-        self.begins.insert(&gone.end().to_le_bytes(), &gone.at.to_le_bytes()).map(drop)
+    /// One that a scan has found. The start before may have ended before its room went back.
+    pub(crate) fn note(&mut self, gone: &Entry) {
+        self.put(gone.at, gone.end());
+    }
+
+    fn put(&mut self, at: u64, end: u64) {
+        // A full disk may not take it. It does not join with what goes behind it then.
+        drop(self.begins.insert(&end.to_le_bytes(), &at.to_le_bytes()));
+        let from = at + HEADER_BYTES;
+        // Less than a block gives nothing back.
+        if from.next_multiple_of(BLOCK_BYTES) + BLOCK_BYTES <= end {
+            self.due.push_back((from, end));
+        }
     }
 
     /// The contents of these entries, which lie side by side, are gone. At the file's end it becomes shorter.
@@ -57,8 +70,7 @@ impl Holes {
             true => file.mark_gone(first)?,
             false => file.write_hole(at, end)?,
         }
-        self.begins.insert(&end.to_le_bytes(), &at.to_le_bytes())?;
-        self.due.push_back((at + HEADER_BYTES, end));
+        self.put(at, end);
         Ok(())
     }
 
@@ -121,7 +133,7 @@ mod tests {
             let Ok(Found::Entry(entry)) = found else { panic!("{found:?}") };
             if entry.gone {
                 assert_ne!(last.replace(entry.end()), Some(entry.at), "two side by side");
-                holes.note(&entry).unwrap();
+                holes.note(&entry);
             } else {
                 assert!(file.body(&entry).unwrap().is_some());
                 there.insert(entry.at, entry);

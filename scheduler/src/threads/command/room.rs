@@ -151,7 +151,9 @@ async fn remove_later(desk: Arc<Desk>, mut contents: Vec<ContentHash>) {
 /// named what belongs to them. All outputs are read for that, once, beside the runtime's only thread.
 pub(super) async fn sweep_later(desk: Arc<Desk>) {
     let house = Arc::clone(&desk.house);
-    if let Err(e) = beside(move || read_names(&house.outputs, &house.blobs)).await {
+    let read =
+        move || Blobs::give_room_back(&house.blobs).and_then(|()| read_names(&house.outputs, &house.blobs));
+    if let Err(e) = beside(read).await {
         return say(&format!("outputs cannot be read, so contents of deleted jobs stay: {e}"));
     }
     let gone = match locked(&desk.house.blobs).names.complete() {
