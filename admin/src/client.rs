@@ -333,7 +333,7 @@ fn receive_answer(
 ) -> Result<Response, Broken> {
     let answer = receive(wire, reader, patience, place, FrameReader::next_message)?;
     let Response::Bytes { bytes, mut content } = answer else { return Ok(answer) };
-    let mut pieces = Pieces::of(bytes).map_err(|why| not_understood(place, &why))?;
+    let mut pieces = Pieces::of_answer(bytes).map_err(|why| not_understood(place, &why))?;
     while !pieces.are_whole() {
         let piece = receive(wire, reader, SILENCE_MAX, place, |reader| reader.next_bytes(PIECE_BYTES_MAX))?;
         content.extend_from_slice(pieces.take(&piece).map_err(|error| not_understood(place, &error))?);

@@ -19,8 +19,13 @@ const TOLD_BYTES: u64 = 2_000;
 /// What is said of a program that is ended with the scheduler.
 pub(crate) const WITH_SCHEDULER: &str = "was ended with the scheduler";
 
-/// Whether it is to be ended: the scheduler stops, or nobody wants the result any more.
+/// Why a program is to be ended, if it is, in words that go on from its name.
 pub(crate) type Stopped<'a> = &'a (dyn Fn() -> Option<String> + Sync);
+
+/// It ends with a scheduler that stops.
+pub(crate) fn with_scheduler(is_stopping: bool) -> Option<String> {
+    is_stopping.then(|| WITH_SCHEDULER.to_owned())
+}
 
 /// One that runs. When this is dropped, it and all that it has left behind is gone.
 pub(crate) struct HostProgram {

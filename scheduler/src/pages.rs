@@ -6,6 +6,7 @@ use std::io;
 use std::sync::{Arc, Mutex};
 
 use starfarm_decomposers::{Decomposer, NoChunks, open};
+use starfarm_protocol::admin::pieces::ANSWER_BYTES_MAX;
 use starfarm_protocol::admin::{
     ArchiveInfo, ErrorCode, HitInfo, LostOutputs, OutputInfo, Response, ResultsPage,
 };
@@ -27,8 +28,6 @@ use crate::store::outputs::{Output, OutputStore, Page};
 const LOST_MAX: u64 = 100_000;
 /// Items of each kind in one page at most.
 const PAGE_MAX: u64 = 1_000;
-/// Bytes of a blob in one answer.
-const FETCH_BYTES: usize = 256 * 1024;
 
 /// Which results: of this job `take` of each kind from the `skip`th on.
 #[derive(Clone, Copy)]
@@ -285,7 +284,7 @@ pub(crate) fn fill_cut(response: &mut Response, outputs: &Mutex<OutputStore>) {
 
 /// A piece of what came of merging a job's results.
 pub(crate) fn merged(merges: &Merges, id: JobId, file: Option<&str>, offset: u64) -> Response {
-    match merges.read(id, file, offset, FETCH_BYTES) {
+    match merges.read(id, file, offset, ANSWER_BYTES_MAX) {
         Ok(Some(bytes)) => Response::of(bytes),
         Ok(None) => error(ErrorCode::NotFound, format!("job {} has no such merged result", id.0)),
         Err(e) => {
@@ -296,7 +295,7 @@ pub(crate) fn merged(merges: &Merges, id: JobId, file: Option<&str>, offset: u64
 
 pub(crate) fn fetch(blobs: &Mutex<Blobs>, hash: &ContentHash, offset: u64) -> Response {
     let mut blobs = blobs.lock().expect("a panic under the lock ends the process");
-    match blobs.read(hash, offset, FETCH_BYTES) {
+    match blobs.read(hash, offset, ANSWER_BYTES_MAX) {
         Ok(Some(bytes)) => Response::of(bytes),
         Ok(None) => match blobs.lack(hash) {
             Ok(what) => Response::Lost(what),

@@ -69,7 +69,7 @@ pub(crate) fn run(context: &mut Context, submit: &Submit) -> Result<Exit, Failur
         halting.look(client, job)
     })?;
     follower.finish(&mut client, &mut context.printer, job.state.ended())?;
-    if let Some(dir) = &submit.dir {
+    if let (Some(dir), Some(_)) = (&submit.dir, &job.merge) {
         results::merged::write_files(&mut client, &job, &Folder::open(dir)?)?;
     }
     if context.printer.format != Format::Quiet {

@@ -110,27 +110,35 @@ pub(super) fn matches(pattern: &str, base: &Path) -> Result<Vec<PathBuf>, String
         return Ok(Vec::new());
     }
     let mut files = Vec::new();
-    let named = |path: &Path| match Path::new(pattern).is_absolute() {
-        true => path.to_owned(),
-        false => path.strip_prefix(base).unwrap_or(path).to_owned(),
-    };
     for entry in walkdir::WalkDir::new(root).follow_links(true).into_iter().filter_entry(meant) {
         let entry = match entry {
             Ok(entry) => entry,
             // A link that leads nowhere, or a folder of somebody else's, is of no matter where nothing of it is meant.
-            Err(e) if e.path().is_some_and(|path| !is_meant(&named(path), &e, pattern, &matcher)) => continue,
+            Err(e)
+                if e.path()
+                    .is_some_and(|path| !is_meant(named(path, pattern, base), &e, pattern, &matcher)) =>
+            {
+                continue;
+            }
             Err(e) => {
                 return Err(format!(
                     "the pattern `{pattern}` leads to what cannot be read: {e}: remove it, or change the pattern"
                 ));
             }
         };
-        let name = named(entry.path());
-        if entry.file_type().is_file() && matcher.is_match(name) {
+        if entry.file_type().is_file() && matcher.is_match(named(entry.path(), pattern, base)) {
             files.push(entry.into_path());
         }
     }
     Ok(files)
+}
+
+/// A path as a pattern means it.
+fn named<'a>(path: &'a Path, pattern: &str, base: &Path) -> &'a Path {
+    match Path::new(pattern).is_absolute() {
+        true => path,
+        false => path.strip_prefix(base).unwrap_or(path),
+    }
 }
 
 /// What cannot be read may match a pattern, or a folder have something beneath it that does.

@@ -10,6 +10,8 @@ use crate::bulk::{self, BulkError, CHUNK_BYTES, chunks};
 /// Longest content of a submission, in bytes: half of the longest frame, from the time when contents went as hexadecimal
 /// digits in one. So long a specification is that somebody puts back.
 pub const CONTENT_BYTES_MAX: u64 = FRAME_BYTES_MAX as u64 / 2;
+/// Most bytes that follow an answer.
+pub const ANSWER_BYTES_MAX: usize = 256 << 10;
 /// Longest piece, in bytes: a kind, an offset, a CRC and a chunk.
 pub const PIECE_BYTES_MAX: usize = 1 + 8 + 4 + CHUNK_BYTES;
 const _: () =
@@ -47,6 +49,17 @@ impl Pieces {
             _ => Err(format!(
                 "a content of {total} bytes is longer than a submission may bring: {CONTENT_BYTES_MAX} at most"
             )),
+        }
+    }
+
+    /// Those that follow an answer.
+    ///
+    /// # Errors
+    /// They are more than [`ANSWER_BYTES_MAX`]; in words for a person.
+    pub fn of_answer(total: u64) -> Result<Self, String> {
+        match total <= ANSWER_BYTES_MAX as u64 {
+            true => Ok(Self { come: 0, total }),
+            false => Err(format!("it announces {total} bytes, and {ANSWER_BYTES_MAX} may follow at most")),
         }
     }
 
@@ -145,6 +158,8 @@ mod tests {
         assert!(Pieces::of(CONTENT_BYTES_MAX).is_ok() && Pieces::of(0).unwrap().are_whole());
         let why = Pieces::of(CONTENT_BYTES_MAX + 1).unwrap_err();
         assert!(why.contains("134217729 bytes is longer"), "{why}");
+        let most = ANSWER_BYTES_MAX as u64;
+        assert!(Pieces::of_answer(most).is_ok() && Pieces::of_answer(most + 1).is_err());
         let mut reader = FrameReader::default();
         reader.push(&(PIECE_BYTES_MAX as u32 + 1).to_le_bytes());
         assert_eq!(reader.next_bytes(PIECE_BYTES_MAX), Err(FrameError::TooLong(PIECE_BYTES_MAX + 1)));

@@ -85,7 +85,7 @@ impl Farm {
                 && self.has_time(job, id, at.units(), now_us)
                 && self.room(job, id, &self.ideal(job, id), NODE_TASKS_MAX as usize, now_us) > 0;
             if takes {
-                self.agenda.hung.remove(place);
+                // Looked at again: there may be more of it behind what is done.
                 self.copy_to(id, hung.job, at, now_us, deeds);
             } else {
                 place += 1;
@@ -93,8 +93,8 @@ impl Farm {
         }
     }
 
-    /// What of the task of a unit that hangs is out from there on, up to what is done in its midst, and has no copy; none where
-    /// it goes on, or its node has it no more.
+    /// What of the task of a unit that hangs is out from there on, side by side, and has no copy; none where it goes on, or its
+    /// node has it no more.
     fn hung_interval(&self, Hung { job: job_id, unit, node: id }: Hung) -> Option<Interval> {
         let job = self.jobs.unfinished(job_id)?;
         self.nodes.get(id)?.runs.get(&(job_id, unit)).filter(|run| run.told)?;
@@ -102,9 +102,15 @@ impl Farm {
         // Neighbours that a heartbeat joined are many tasks.
         let units = u128::from(self.ideal(job, id).units);
         let hi = if task.is_found() { task.at.hi.min(unit + units) } else { task.at.hi };
-        let at = Interval::new(unit, hi);
-        let out = job.units.coverage().first_in(at, Class::Out)?;
-        self.queues.copies_in(job_id, at).is_empty().then_some(out)
+        let mut lo = unit;
+        while lo < hi {
+            let out = job.units.coverage().first_in(Interval::new(lo, hi), Class::Out)?;
+            if self.queues.copies_in(job_id, out).is_empty() {
+                return Some(out);
+            }
+            lo = out.hi;
+        }
+        None
     }
 
     /// How long the task of that unit takes on node `id` by what was learnt; none where the node has no such task.

@@ -98,8 +98,8 @@ impl Farm {
         // A run over a whole task may take most of its time to start. If one of a single unit fits into the target time, two
         // are tried: what they take says how it is.
         let is_whole_run = job.facts.work.programs && job.facts.work.per == Per::Task;
-        let target = within(target_us)
-            + u64::from(is_whole_run && within(target_us) == 1 && 1e6 <= rate * target_us as f64);
+        let fits_once = is_whole_run && 1e6 <= rate * target_us as f64;
+        let target = within(target_us).max(if fits_once { 2 } else { 1 });
         let tail = self.tail_units(job, floor);
         let runs = self.places(job, self.nodes.at(id).has());
         let learnt =

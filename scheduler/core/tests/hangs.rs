@@ -119,3 +119,32 @@ fn what_waits_for_room_at_the_scheduler_does_not_hang() {
     "#]],
     );
 }
+
+/// A node that was lost had the task before, and tells late of two units in its midst.
+#[test]
+fn what_hangs_is_copied_up_to_what_is_done_in_its_midst_and_then_behind_it() {
+    let mut bench = Bench::new(config());
+    bench.run(
+        "submit 100000 search 1 targets never units 10 copies\n join c slots 1\n ack c\n at 20000
+         join a slots 1\n ack a\n join b slots 1\n ack b\n done b 20+10\n ack b",
+    );
+    beats(
+        &mut bench,
+        (22, 90),
+        "beat a 0+10,10+10 running 0 queued 1\n beat b 30+10,40+10 queued 1",
+        expect![[r#"
+            82000: unit 0 of job 1 hangs on node a: it runs for 60 s, such a task takes 1.0 s
+        "#]],
+    );
+    expect![[r#"
+        90000: node c is back
+        90000: copy of [0, 3) of job 1 to node c
+        90000: copy of [5, 10) of job 1 to node c
+        90000: to c: ack results [(1, 1)]; offer job 1: 14=0+3 15=5+5 16=110+10 17=120+10 18=130+10 19=140+10 20=150+10 21=160+10
+        90000: job 1 is running: done 12, out 158, waiting 99830, resent tasks 2, copies 2
+        90000: to c: ack results [(2, 2)]; offer job 1: 22=170+10
+        90000: to a: offer job 1: 23=180+10
+        90000: to c: ack results [(3, 3)]; offer job 1: 24=190+10
+        90000: job 1 is running: done 20, out 180, waiting 99800, resent tasks 2, copies 2
+    "#]].assert_eq(&bench.run("done c 3+2\n show 1\n ack c\n done c 0+3\n done c 5+5\n show 1"));
+}

@@ -17,7 +17,7 @@ use starfarm_protocol::ids::{ContentHash, JobId, NodeId};
 use starfarm_protocol::packed::{Entry, Found};
 
 use crate::store::disk::{if_there, sync_folder};
-use crate::store::holes::Holes;
+use crate::store::holes::{Holes, Waiting};
 use crate::store::index::{Content, Index, State};
 use crate::store::names::Names;
 use crate::store::packed::PackedFile;
@@ -286,8 +286,8 @@ impl Blobs {
     }
 
     /// Removes those of these contents that were let go, unless somebody has brought or named them since, or they are
-    /// `needed`; [`Blobs::give_room_back`] is due then. It is due itself when all that was said to be here before is on record. Returns those that nobody names and that
-    /// are not needed, and stay all the same: a result or a job may be on its way.
+    /// `needed`; [`Blobs::give_room_back`] is due then. Before this, all that was said to be here must be on record. Returns
+    /// those that nobody names and that are not needed, and stay all the same: a result or a job may be on its way.
     pub(crate) fn remove_gone(
         &mut self,
         hashes: &[ContentHash],
@@ -329,10 +329,13 @@ impl Blobs {
             let blobs = locked();
             blobs.holes.waiting(&blobs.file)
         };
-        let Some((file, waited)) = waiting else { return Ok(()) };
-        file.sync_data()?;
-        let Self { file, holes, .. } = &mut *locked();
-        holes.give_back(file, waited)
+        let Some(synced) = waiting.map(Waiting::sync).transpose()? else { return Ok(()) };
+        loop {
+            let Self { file, holes, .. } = &mut *locked();
+            if holes.give_back(file, &synced)? {
+                return Ok(());
+            }
+        }
     }
 
     /// A content, if it is here and what its hash says.

@@ -2,8 +2,9 @@
 //! that header goes back to the file system: short contents, of which several lie in a block of the disk, give their room
 //! back as well.
 //!
-//! The header is synced before anything behind it goes. Else, after a power failure, the headers that were within would be
-//! missing where the old first one leads to, and the next start would take that for damage.
+//! The header is synced before anything behind it goes, and it is written only where it lies in one sector of the disk, so
+//! that all of it is there or nothing. Else, after a power failure, no header might be found where one must be, and the next
+//! start would take that for damage.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -17,6 +18,10 @@ use crate::store::table::{Home, Table};
 
 /// What a file system gives back at least.
 const BLOCK_BYTES: u64 = 4 << 10;
+/// What a disk writes as a whole at least.
+const SECTOR_BYTES: u64 = 512;
+/// Holes whose room goes back while nobody else has the file.
+const AT_ONCE: usize = 500;
 
 /// All of one file.
 #[derive(Debug)]
@@ -27,6 +32,23 @@ pub(crate) struct Holes {
     due: VecDeque<(u64, u64)>,
     /// How many went back.
     given: u64,
+}
+
+/// A file that is to be synced, which needs no lock, and how many of its holes that are given or due by then.
+pub(crate) struct Waiting(Arc<File>, u64);
+
+/// It was synced.
+pub(crate) struct Synced(u64);
+
+impl Waiting {
+    pub(crate) fn sync(self) -> io::Result<Synced> {
+        self.0.sync_data().map(|()| Synced(self.1))
+    }
+}
+
+/// Whether a header at that place is written as a whole.
+fn is_in_one_sector(at: u64) -> bool {
+    at % SECTOR_BYTES + HEADER_BYTES <= SECTOR_BYTES
 }
 
 impl Holes {
@@ -52,52 +74,69 @@ impl Holes {
     /// The contents of these entries, which lie side by side, are gone. At the file's end it becomes shorter.
     pub(crate) fn make(&mut self, file: &mut PackedFile, run: &[Entry]) -> io::Result<()> {
         let (Some(first), Some(last)) = (run.first(), run.last()) else { return Ok(()) };
-        let (mut at, mut end) = (first.at, last.end());
-        while let Some(before) = self.begins.remove(&at.to_le_bytes())? {
-            at = u64::from_le_bytes(before);
+        let (mut at, mut end, mut behind) = (first.at, last.end(), Vec::new());
+        while let Some(hole) = file.hole_at(end)? {
+            end = hole.end();
+            behind.push(end);
         }
-        while let Some(behind) = file.hole_at(end)? {
-            end = behind.end();
-            self.begins.remove(&end.to_le_bytes())?;
+        let is_last = end == file.end();
+        while let Some(before) = self.begins.get(&at.to_le_bytes())?.map(u64::from_le_bytes) {
+            if !is_last && !is_in_one_sector(before) {
+                break;
+            }
+            self.begins.remove(&at.to_le_bytes())?;
+            at = before;
         }
-        if end == file.end() {
+        // Where it does not join one before, those whose headers may not be written anew stay for themselves.
+        let alone = match at == first.at && !is_last {
+            true => run.iter().take_while(|entry| !is_in_one_sector(entry.at)).count(),
+            false => 0,
+        };
+        for entry in &run[..alone] {
+            file.mark_gone(entry)?;
+            self.put(entry.at, entry.end());
+        }
+        let Some(start) = run.get(alone) else { return Ok(()) };
+        behind.iter().try_for_each(|end| self.begins.remove(&end.to_le_bytes()).map(drop))?;
+        if is_last {
             for (from, to) in &mut self.due {
                 (*from, *to) = ((*from).min(at), (*to).min(at));
             }
             return file.cut(at);
         }
-        match (at, end) == (first.at, first.end()) {
-            true => file.mark_gone(first)?,
+        at = if alone > 0 { start.at } else { at };
+        match (at, end) == (start.at, start.end()) {
+            true => file.mark_gone(start)?,
             false => file.write_hole(at, end)?,
         }
         self.put(at, end);
         Ok(())
     }
 
-    /// The file, which is to be synced without a lock, and what may go back after that; none where nothing waits.
-    pub(crate) fn waiting(&self, file: &PackedFile) -> Option<(Arc<File>, u64)> {
-        (!self.due.is_empty()).then(|| (file.file(), self.given + self.due.len() as u64))
+    /// What is to be synced before room goes back; none where none waits.
+    pub(crate) fn waiting(&self, file: &PackedFile) -> Option<Waiting> {
+        (!self.due.is_empty()).then(|| Waiting(file.file(), self.given + self.due.len() as u64))
     }
 
-    /// The file was synced: what waited before that goes back.
-    pub(crate) fn give_back(&mut self, file: &PackedFile, waited: u64) -> io::Result<()> {
-        while self.given < waited
-            && let Some((from, to)) = self.due.pop_front()
-        {
+    /// What waited before that sync goes back, or a part of it: whether it was all.
+    pub(crate) fn give_back(&mut self, file: &PackedFile, Synced(waited): &Synced) -> io::Result<bool> {
+        let count = (waited.saturating_sub(self.given) as usize).min(self.due.len());
+        for (from, to) in self.due.drain(..count.min(AT_ONCE)) {
             self.given += 1;
             file.punch(from, to)?;
         }
-        Ok(())
+        Ok(count <= AT_ONCE)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
+    use std::collections::{BTreeMap, BTreeSet};
     use std::fs;
     use std::path::{Path, PathBuf};
 
     use starfarm_protocol::packed::Found;
+    use starfarm_protocol::random::SplitMix64;
 
     use super::*;
 
@@ -122,17 +161,20 @@ mod tests {
     }
 
     fn give_back(holes: &mut Holes, file: &PackedFile) {
-        let Some((_, waited)) = holes.waiting(file) else { return };
-        holes.give_back(file, waited).unwrap();
+        let Some(synced) = holes.waiting(file).map(|waiting| waiting.sync().unwrap()) else { return };
+        while !holes.give_back(file, &synced).unwrap() {}
     }
 
-    /// What a new start finds: the entries that are there, and the holes, of which no two lie side by side.
+    /// What a new start finds: the entries that are there, and the holes. Where two lie side by side, the header of the first
+    /// could not be written anew.
     fn scan(file: &PackedFile) -> (BTreeMap<u64, Entry>, Holes) {
-        let (mut there, mut holes, mut last) = (BTreeMap::new(), Holes::new(&Home::Memory), None);
+        let (mut there, mut holes) = (BTreeMap::new(), Holes::new(&Home::Memory));
+        let mut last = None::<Entry>;
         for found in file.scan(0) {
             let Ok(Found::Entry(entry)) = found else { panic!("{found:?}") };
             if entry.gone {
-                assert_ne!(last.replace(entry.end()), Some(entry.at), "two side by side");
+                let before = last.replace(entry).filter(|before| before.end() == entry.at);
+                assert!(before.is_none_or(|before| !is_in_one_sector(before.at)), "two side by side");
                 holes.note(&entry);
             } else {
                 assert!(file.body(&entry).unwrap().is_some());
@@ -188,30 +230,38 @@ mod tests {
         let (mut file, entries) = file(&path, 3, |_| 10_000);
         let mut holes = Holes::new(&Home::Memory);
         holes.make(&mut file, &entries[1..2]).unwrap();
-        let (_, waited) = holes.waiting(&file).unwrap();
+        let synced = holes.waiting(&file).unwrap().sync().unwrap();
         holes.make(&mut file, &entries[2..]).unwrap();
         assert_eq!(file.end(), entries[1].at);
         let new = file.append([9; 32], &[9; 10_000]).unwrap();
         holes.make(&mut file, &entries[..1]).unwrap();
-        holes.give_back(&file, waited).unwrap();
-        assert_eq!(holes.waiting(&file).unwrap().1, waited + 1, "that came after the sync");
+        while !holes.give_back(&file, &synced).unwrap() {}
+        assert_eq!(holes.waiting(&file).unwrap().1, synced.0 + 1, "that came after the sync");
         give_back(&mut holes, &file);
         assert!(file.body(&new).unwrap().is_some());
         assert_eq!(scan(&file).0.into_values().collect::<Vec<_>>(), [new]);
         fs::remove_file(path).unwrap();
     }
 
+    /// Room of what is there and of the headers of holes, in whole blocks, and a few of the file system's own.
+    fn bytes_at_most(file: &PackedFile) -> u64 {
+        let mut blocks = BTreeSet::new();
+        for found in file.scan(0) {
+            let Ok(Found::Entry(entry)) = found else { panic!("{found:?}") };
+            let last = if entry.gone { entry.body() } else { entry.end() };
+            blocks.extend(entry.at / BLOCK_BYTES..=(last - 1) / BLOCK_BYTES);
+            // A part of a block is not given back.
+            blocks.insert((entry.end() - 1) / BLOCK_BYTES);
+        }
+        (blocks.len() as u64 + 4) * BLOCK_BYTES
+    }
+
     #[test]
     fn whatever_goes_in_whatever_order_the_rest_is_whole_and_little_room_is_lost() {
         for seed in 0..40_u64 {
             let path = scratch(&format!("any-{seed}"));
-            let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-            let mut random = move |below: u64| {
-                state ^= state << 13;
-                state ^= state >> 7;
-                state ^= state << 17;
-                state % below
-            };
+            let mut dice = SplitMix64(seed);
+            let mut random = move |below| dice.below(below);
             let lengths: Vec<usize> = (0..120).map(|_| random(6_000) as usize).collect();
             let (mut file, entries) = file(&path, 120, |i| lengths[i as usize]);
             let mut there: BTreeMap<u64, Entry> = entries.iter().map(|entry| (entry.at, *entry)).collect();
@@ -222,7 +272,11 @@ mod tests {
                         let new = file.append([7; 32], &vec![7; random(6_000) as usize]).unwrap();
                         there.insert(new.at, new);
                     }
-                    1 => give_back(&mut holes, &file),
+                    1 => {
+                        give_back(&mut holes, &file);
+                        let (most, bytes) = (bytes_at_most(&file), bytes_on_disk(&file));
+                        assert!(bytes <= most, "seed {seed}: {bytes} bytes, {most} at most");
+                    }
                     2 => holes = scan(&file).1,
                     _ => {
                         let from = random(there.len() as u64) as usize;

@@ -73,13 +73,18 @@ impl Incoming {
         Ok(new)
     }
 
-    fn move_to_disk(&mut self, dir: &Path) -> io::Result<()> {
+    /// It is to lie on the disk from now on, if it does not.
+    pub(crate) fn move_to_disk(&mut self, dir: &Path) -> io::Result<()> {
         if let Body::Memory(all) = &self.body {
             let mut on_disk = Box::new(OnDisk { file: unnamed(dir)?, hasher: blake3::Hasher::new(), crc: 0 });
             on_disk.take(all, 0)?;
             self.body = Body::Disk(on_disk);
         }
         Ok(())
+    }
+
+    pub(crate) fn is_on_disk(&self) -> bool {
+        matches!(self.body, Body::Disk(_))
     }
 
     /// Bytes that have come.
@@ -192,10 +197,9 @@ impl Transfers {
         self.in_memory -= total;
     }
 
-    /// Keeps what came from a node before its stream broke. A chunk is sent again as easily, and so is what the disk, where
-    /// the directory `dir` lies, does not take.
-    pub(crate) fn keep(&mut self, from: PublicKey, mut incoming: Incoming, dir: &Path, now: Instant) {
-        if incoming.offset < CHUNK_BYTES as u64 || incoming.move_to_disk(dir).is_err() {
+    /// Keeps what came from a node before its stream broke, and lies on the disk. A chunk is sent again as easily.
+    pub(crate) fn keep(&mut self, from: PublicKey, incoming: Incoming, now: Instant) {
+        if incoming.offset < CHUNK_BYTES as u64 || !incoming.is_on_disk() {
             return;
         }
         drop(self.take(&from, &incoming.hash));
@@ -244,17 +248,9 @@ mod tests {
     const LONG: u64 = 1 << 20;
 
     fn broken(byte: u8) -> Incoming {
-        let hash = ContentHash([byte; 32]);
-        let mut incoming = match byte % 2 {
-            0 => Incoming::in_memory(hash),
-            _ => Incoming::new(hash, LONG, &std::env::temp_dir()).unwrap(),
-        };
+        let mut incoming = Incoming::new(ContentHash([byte; 32]), LONG, &std::env::temp_dir()).unwrap();
         incoming.take(&vec![byte; CHUNK_BYTES]).unwrap();
         incoming
-    }
-
-    fn keep(transfers: &mut Transfers, from: PublicKey, byte: u8, now: Instant) {
-        transfers.keep(from, broken(byte), &std::env::temp_dir(), now);
     }
 
     /// All that had broken off was thrown away together, whoever it came from.
@@ -262,15 +258,16 @@ mod tests {
     fn who_breaks_off_much_loses_its_own_and_nothing_of_others() {
         let (mut transfers, start) = (Transfers::default(), Instant::now());
         let (first, greedy) = (PublicKey([1; 32]), PublicKey([2; 32]));
-        keep(&mut transfers, first, 1, start);
-        (1..=200).for_each(|byte| keep(&mut transfers, greedy, byte, start));
+        transfers.keep(first, broken(1), start);
+        (1..=200).for_each(|byte| transfers.keep(greedy, broken(byte), start));
         assert!(transfers.take(&greedy, &ContentHash([196; 32])).is_none());
         assert!(transfers.take(&greedy, &ContentHash([1; 32])).is_none(), "another node's is not its own");
         assert_eq!(transfers.take(&greedy, &ContentHash([197; 32])).unwrap().offset(), CHUNK_BYTES as u64);
         // So do many together: the first has one, each of these three.
-        keep(&mut transfers, first, 1, start);
-        (3..=40)
-            .for_each(|key| (1..=3).for_each(|byte| keep(&mut transfers, PublicKey([key; 32]), byte, start)));
+        transfers.keep(first, broken(1), start);
+        (3..=40).for_each(|key| {
+            (1..=3).for_each(|byte| transfers.keep(PublicKey([key; 32]), broken(byte), start))
+        });
         assert_eq!(transfers.broken_off.len(), BROKEN_OFF_MAX);
         assert!(transfers.take(&first, &ContentHash([1; 32])).is_some());
     }
@@ -278,8 +275,8 @@ mod tests {
     #[test]
     fn what_nobody_goes_on_with_is_dropped_after_a_while() {
         let (mut transfers, start, key) = (Transfers::default(), Instant::now(), PublicKey([1; 32]));
-        keep(&mut transfers, key, 1, start);
-        keep(&mut transfers, key, 2, start + Duration::from_secs(1));
+        transfers.keep(key, broken(1), start);
+        transfers.keep(key, broken(2), start + Duration::from_secs(1));
         transfers.drop_old(start + BROKEN_OFF_KEPT);
         assert!(transfers.take(&key, &ContentHash([1; 32])).is_none());
         assert!(transfers.take(&key, &ContentHash([2; 32])).is_some());
@@ -338,8 +335,7 @@ mod tests {
                 assert!(longer.finish().is_none());
             }
         }
-        let is_on_disk =
-            |total| matches!(Incoming::new(ContentHash::of(b""), total, &dir).unwrap().body, Body::Disk(_));
+        let is_on_disk = |total| Incoming::new(ContentHash::of(b""), total, &dir).unwrap().is_on_disk();
         assert!(is_on_disk(CHUNK_BYTES as u64 + 1) && !is_on_disk(CHUNK_BYTES as u64));
     }
 }

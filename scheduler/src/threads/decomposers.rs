@@ -17,7 +17,7 @@ use starfarm_scheduler_core::{Deeds, Farm, Wish};
 
 use super::{House, Input, spawn};
 use crate::decomposer::{Decomposer, NoBatch};
-use crate::host_program::WITH_SCHEDULER;
+use crate::host_program::with_scheduler;
 
 /// How often it is looked whether jobs want units.
 const LOOK: Duration = Duration::from_millis(50);
@@ -174,9 +174,8 @@ impl Grower<'_> {
                 program.insert(started.map_err(NoBatch::Wrong)?)
             }
         };
-        running.ask((wish.next, &wish.state, wish.units), &|| {
-            self.house.shared.stopping().then(|| WITH_SCHEDULER.to_owned())
-        })
+        let stopped = || with_scheduler(self.house.shared.stopping());
+        running.ask((wish.next, &wish.state, wish.units), &stopped)
     }
 
     /// Puts the values of a batch on the disk, then the batch on record; whether it counts.

@@ -12,7 +12,7 @@ use starfarm_protocol::unit_set::UnitSet;
 
 use super::command::bells::Bells;
 use super::{House, Input, ask};
-use crate::host_program::WITH_SCHEDULER;
+use crate::host_program::with_scheduler;
 use crate::merge::{Results, merge};
 
 /// How often it looks whether such a job has ended.
@@ -41,10 +41,8 @@ fn next(house: &House, dispatcher: &Sender<Input>) -> Option<JobId> {
     let outcome = match done(dispatcher, job) {
         Some(done) => {
             let results = Results { job, done, outputs: &house.outputs, blobs: &house.blobs };
-            let stopped = || match house.shared.stopping() {
-                true => Some(WITH_SCHEDULER.to_owned()),
-                false => house.low_water.lacks_disk().map(|why| format!("was ended: {why}: make room")),
-            };
+            let full = || house.low_water.lacks_disk().map(|why| format!("was ended: {why}: make room"));
+            let stopped = || with_scheduler(house.shared.stopping()).or_else(full);
             merge(&house.merges, &results, (&how, ended_us), &stopped)
         }
         None => return None,

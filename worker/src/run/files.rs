@@ -14,8 +14,10 @@ use super::executor::Context;
 use crate::bulk::FetchError;
 use crate::exec::CancelFlag;
 
-/// Bytes of files whose archive is in memory. A longer one is in a file.
+/// Bytes of an archive in memory. A longer one is in a file.
 const IN_MEMORY_MAX: u64 = 2 << 20;
+/// What a file takes in an archive beside its bytes: headers, of which a long name needs more, and the rest of a block.
+const EACH_BYTES: u64 = 2_560;
 /// Bytes of an archive in a file that are hashed and written at once: hashing a few at a time is slow.
 const PACK_BYTES: usize = 256 << 10;
 
@@ -194,9 +196,10 @@ fn size_of(scratch: &Path, name: &str) -> Result<u64, String> {
 
 /// The archive of these files. A long one is made beside the directory `scratch`.
 fn pack(scratch: &Path, names: &[Output]) -> io::Result<Made> {
-    let (count, bytes) = (names.len() as u32, bytes_of(names));
-    if bytes <= IN_MEMORY_MAX {
-        let all = write_archive(scratch, names, Vec::with_capacity(bytes as usize + 2_048))?;
+    let count = names.len() as u32;
+    let room = bytes_of(names) + EACH_BYTES * names.len() as u64;
+    if room <= IN_MEMORY_MAX {
+        let all = write_archive(scratch, names, Vec::with_capacity(room as usize))?;
         let (hash, bytes) = (ContentHash::of(&all), all.len() as u64);
         return Ok(Made { hash, bytes, count, archive: Archive::Memory(all) });
     }

@@ -327,16 +327,11 @@ impl Follower {
             Some(_) => self.failed.insert(lo, hi),
             None => self.failed.remove(lo, hi),
         }
-        let Some(naming) = self.naming.as_ref().filter(|_| self.sinks.name_units()) else { return Ok(()) };
-        if let Some(tree) = &self.sinks.tree {
-            let text = naming.text(output.unit.0)?;
-            let mut output = output.clone();
-            fill_both(source, &mut output)?;
-            let [stdout, stderr] =
-                [&output.stdout, &output.stderr].map(|of| bytes(&of.text, of.hex.as_deref()));
-            tree.write(&text, &stdout, &stderr)?;
-        }
-        Ok(())
+        let (Some(tree), Some(naming)) = (&self.sinks.tree, &self.naming) else { return Ok(()) };
+        let mut output = output.clone();
+        fill_both(source, &mut output)?;
+        let [stdout, stderr] = [&output.stdout, &output.stderr].map(|of| bytes(&of.text, of.hex.as_deref()));
+        tree.write(&naming.text(output.unit.0)?, &stdout, &stderr)
     }
 
     /// What is done in the order that was asked for.
@@ -353,7 +348,7 @@ impl Follower {
             saving.take(source, &mut output)?;
         }
         match &mut self.sinks.print {
-            Some(Print::Bare) => print(source, output.clone(), printer)?,
+            Some(Print::Bare) => print(source, &mut output, printer)?,
             Some(Print::Results(outputs)) => {
                 fill_both(source, &mut output)?;
                 outputs.show(&output, printer)?;
@@ -427,8 +422,8 @@ fn fill_both(source: &mut dyn Source, output: &mut OutputInfo) -> Result<(), Fai
     Ok(())
 }
 
-fn print(source: &mut dyn Source, mut output: OutputInfo, printer: &mut Printer) -> Result<(), Failure> {
-    fill_both(source, &mut output)?;
+fn print(source: &mut dyn Source, output: &mut OutputInfo, printer: &mut Printer) -> Result<(), Failure> {
+    fill_both(source, output)?;
     printer.bytes(&bytes(&output.stdout.text, output.stdout.hex.as_deref()))?;
     let stderr = bytes(&output.stderr.text, output.stderr.hex.as_deref());
     if !stderr.is_empty() {

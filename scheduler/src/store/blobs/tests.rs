@@ -4,6 +4,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::*;
+use crate::store::low_water::free_bytes;
+use crate::store::testing::SmallDisk;
 use crate::store::transfers::Incoming;
 
 fn scratch(name: &str) -> PathBuf {
@@ -234,5 +236,44 @@ fn a_content_that_is_let_go_stays_for_whoever_named_or_brought_it_meanwhile() {
         assert_eq!(there, [false, true, true, true, true, true, true]);
         assert_eq!(blobs.bytes(), 6 << 20);
     }
+    fs::remove_file(path).unwrap();
+}
+
+/// Who deletes jobs since the disk is full must not be told that it is full.
+#[test]
+fn on_a_full_disk_contents_are_removed_and_their_room_comes_back() {
+    let Some(disk) = SmallDisk::mount(8, "on_a_full_disk_contents_are_removed_and_their_room_comes_back")
+    else {
+        return;
+    };
+    let path = disk.path().join("blobs");
+    let mut blobs = open(&path);
+    let hashes: Vec<_> = (0..7_u8).map(|i| blobs.put(&vec![i; 1 << 20]).unwrap()).collect();
+    disk.fill(0);
+    assert_eq!(free_bytes(disk.path()).unwrap(), 0);
+    blobs.retain(|hash, _| *hash == hashes[6]).unwrap();
+    let blobs = Mutex::new(blobs);
+    Blobs::give_room_back(&blobs).unwrap();
+    assert!(free_bytes(disk.path()).unwrap() > 5 << 20);
+    for mut blobs in [blobs.into_inner().unwrap(), open(&path)] {
+        let there: Vec<_> = hashes.iter().map(|hash| blobs.len(hash).unwrap().is_some()).collect();
+        assert_eq!(there, [false, false, false, false, false, false, true]);
+    }
+}
+
+/// A start gives back what the one before it had only marked.
+#[test]
+fn room_that_was_not_given_back_before_a_stop_comes_back_after_the_next_start() {
+    let path = scratch("stopped");
+    let mut blobs = open(&path);
+    let hashes: Vec<_> = (0..5_u8).map(|i| blobs.put(&vec![i; 1 << 20]).unwrap()).collect();
+    blobs.retain(|hash, _| *hash == hashes[4]).unwrap();
+    drop(blobs);
+    let blobs = Mutex::new(open(&path));
+    let bytes =
+        || fs::File::open(&path).map(|file| rustix::fs::fstat(file).unwrap().st_blocks * 512).unwrap();
+    assert!(bytes() > 4 << 20, "{}", bytes());
+    Blobs::give_room_back(&blobs).unwrap();
+    assert!(bytes() < 2 << 20, "{}", bytes());
     fs::remove_file(path).unwrap();
 }

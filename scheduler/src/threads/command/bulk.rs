@@ -105,15 +105,17 @@ struct Announced<'a> {
     desk: &'a Desk,
     key: PublicKey,
     total: u64,
-    /// Those of them that it has in memory.
-    in_memory: u64,
+    /// They lie in memory.
+    in_memory: bool,
 }
 
 impl Drop for Announced<'_> {
     fn drop(&mut self) {
         let mut transfers = transfers(self.desk);
         transfers.end(self.key, self.total);
-        transfers.free_memory(self.in_memory);
+        if self.in_memory {
+            transfers.free_memory(self.total);
+        }
     }
 }
 
@@ -147,12 +149,12 @@ impl<'a> Shelf for &NodeShelf<'a> {
             transfers.begin(self.key, total);
             let before = transfers.take(&self.key, &hash).filter(|incoming| incoming.offset() < total);
             let in_memory = before.is_none() && transfers.take_memory(total);
-            (before, if in_memory { total } else { 0 })
+            (before, in_memory)
         };
         let announced = Announced { desk: self.desk, key: self.key, total, in_memory };
         let incoming = match before {
             Some(before) => Ok(before),
-            None if in_memory > 0 => Ok(Incoming::in_memory(hash)),
+            None if in_memory => Ok(Incoming::in_memory(hash)),
             None => Incoming::new(hash, total, self.desk.house.state.path()),
         };
         // Descriptors come back.
@@ -205,9 +207,13 @@ impl<'a> Shelf for &NodeShelf<'a> {
         kept
     }
 
-    fn break_off(&self, (incoming, announced): Self::Transfer) {
+    fn break_off(&self, (mut incoming, announced): Self::Transfer) {
+        // What the disk does not take, or has hardly room for, is sent again.
+        let has_room = incoming.is_on_disk() || self.low_water().lacks_disk().is_none();
+        if has_room && incoming.move_to_disk(self.desk.house.state.path()).is_ok() {
+            transfers(self.desk).keep(self.key, incoming, Instant::now());
+        }
         drop(announced);
-        transfers(self.desk).keep(self.key, incoming, self.desk.house.state.path(), Instant::now());
     }
 
     fn lament(&self, hash: &ContentHash) -> String {
