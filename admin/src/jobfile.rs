@@ -36,6 +36,7 @@ pub(crate) use command_line::from_command_line;
 pub(crate) use error::JobFileError;
 pub(crate) use job::{Held, JobFile};
 use lines::{STDIN, content};
+pub(crate) use notes::words_in_braces;
 pub(crate) use parallel::from_parallel;
 use table::{Item, Section, Source};
 pub(crate) use task::{help, milliseconds};

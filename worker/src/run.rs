@@ -6,6 +6,7 @@ mod delivery;
 mod executor;
 mod failed;
 mod files;
+mod memory;
 mod nothing;
 mod record;
 mod search;
@@ -26,6 +27,7 @@ use command::Command;
 pub(crate) use executor::Context;
 use executor::Executor;
 pub(crate) use failed::Failed;
+pub(crate) use memory::Memory;
 use nothing::Nothing;
 use search::Search;
 

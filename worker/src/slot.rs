@@ -16,9 +16,9 @@ use crate::contents::Contents;
 use crate::event::Event;
 use crate::exec::CancelFlag;
 use crate::report::Report;
-use crate::run::{Context, Failed, Programs};
+use crate::run::{Context, Failed, Memory, Programs};
 use crate::state::State;
-use crate::store::Store;
+use crate::store::{Store, disk};
 
 struct Bundle {
     tasks: Vec<Task>,
@@ -64,11 +64,11 @@ pub(crate) fn start_slots(
     let store = Arc::new(Store::open(&inputs, options.store.map_or_else(|| half_of_free(&inputs), Ok)?)?);
     let keep = |most| Failed::open(&state.path("failed"), most).map(Arc::new);
     let failed = options.keep_failed.map(usize::from).map(keep).transpose()?;
-    let programs = Arc::new(Programs::default());
+    let (programs, memory) = (Arc::new(Programs::default()), Memory::default());
     let start = |slot| {
         let (board, contents, store) = (Arc::clone(board), Arc::clone(&contents), Arc::clone(&store));
-        let context =
-            Context { slot, board, contents, store, scratch: scratch.clone(), failed: failed.clone() };
+        let (scratch, failed, memory) = (scratch.clone(), failed.clone(), memory.clone());
+        let context = Context { slot, board, contents, store, memory, scratch, failed };
         let (programs, report) = (Arc::clone(&programs), Report::new(slot, inbox.clone()));
         let (bundles, to_do) = bounded(1);
         let thread = std::thread::Builder::new().name(format!("slot {slot}"));
@@ -80,8 +80,7 @@ pub(crate) fn start_slots(
 
 /// Bytes of inputs that are kept where nobody says how many: half of what is free at the start.
 fn half_of_free(dir: &Path) -> io::Result<u64> {
-    let disk = rustix::fs::statvfs(dir)?;
-    Ok(disk.f_bavail.saturating_mul(disk.f_frsize) / 2)
+    Ok(disk(dir)?.0 / 2)
 }
 
 fn work(programs: &Programs, context: &Context, mut report: Report, bundles: &Receiver<Bundle>) {

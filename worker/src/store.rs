@@ -20,6 +20,10 @@ use crate::exec::CancelFlag;
 /// How often who waits for another's fetch looks whether it is still wanted.
 const LOOK: Duration = Duration::from_millis(50);
 
+/// A unit starts with at least so many bytes free on the disk, or with a share of a small disk.
+const ROOM_BYTES: u64 = 64 << 20;
+const ROOM_SHARE: u64 = 16;
+
 /// Fetches a part by its hash.
 pub(crate) type Fetch<'a> = &'a dyn Fn(ContentHash) -> Result<Vec<u8>, FetchError>;
 
@@ -27,8 +31,17 @@ pub(crate) type Fetch<'a> = &'a dyn Fn(ContentHash) -> Result<Vec<u8>, FetchErro
 pub(crate) struct Store {
     dir: PathBuf,
     bytes_max: u64,
+    disk: Disk,
     files: Mutex<Files>,
     changed: Condvar,
+}
+
+/// Bytes that are free on the disk of a directory, and all that it has.
+type Disk = fn(&Path) -> io::Result<(u64, u64)>;
+
+pub(crate) fn disk(dir: &Path) -> io::Result<(u64, u64)> {
+    let disk = rustix::fs::statvfs(dir)?;
+    Ok((disk.f_bavail.saturating_mul(disk.f_frsize), disk.f_blocks.saturating_mul(disk.f_frsize)))
 }
 
 #[derive(Debug, Default)]
@@ -84,7 +97,33 @@ impl Store {
             let kept = Kept { bytes: there.len(), state: State::Unread, asked: 0 };
             files.by_name.insert(name.to_owned(), kept);
         }
-        Ok(Self { dir: dir.to_owned(), bytes_max, files: Mutex::new(files), changed: Condvar::new() })
+        let files = Mutex::new(files);
+        Ok(Self { dir: dir.to_owned(), bytes_max, disk, files, changed: Condvar::new() })
+    }
+
+    /// A unit is to start, and to write: where the disk is nearly full, inputs that no unit has a link of are thrown away.
+    ///
+    /// # Errors
+    /// That is not enough; in words for a person.
+    pub(crate) fn leave_room(&self) -> Result<(), String> {
+        loop {
+            let dir = self.dir.display();
+            let (free, all) =
+                (self.disk)(&self.dir).map_err(|e| format!("the disk of {dir} tells of no room: {e}"))?;
+            if free >= ROOM_BYTES.min(all / ROOM_SHARE) {
+                return Ok(());
+            }
+            if !self.drop_oldest(&mut self.lock(), |name| self.has_no_links(name)) {
+                return Err(format!(
+                    "the disk of {dir} has {} MiB left on this node, too little to start a program: make room",
+                    free >> 20
+                ));
+            }
+        }
+    }
+
+    fn has_no_links(&self, name: &str) -> bool {
+        fs::symlink_metadata(self.dir.join(name)).is_ok_and(|there| there.nlink() == 1)
     }
 
     /// Puts a link to an input at `to`.
@@ -165,7 +204,8 @@ impl Store {
                 Ok(seen) => return Ok(seen),
                 Err(NotTaken::Fetch(error)) => return Err(error),
                 Err(NotTaken::Disk(e))
-                    if e.kind() == ErrorKind::StorageFull && self.drop_oldest(&mut self.lock(), name) => {}
+                    if e.kind() == ErrorKind::StorageFull
+                        && self.drop_oldest(&mut self.lock(), |other| other != name) => {}
                 Err(NotTaken::Disk(e)) => {
                     let _ = fs::remove_file(self.part(name));
                     return Err(no_room(input, &e));
@@ -216,16 +256,17 @@ impl Store {
         loop {
             let all: u64 =
                 files.by_name.iter().filter(|(other, _)| *other != name).map(|(_, kept)| kept.bytes).sum();
-            if all.saturating_add(bytes) <= self.bytes_max || !self.drop_oldest(files, name) {
+            if all.saturating_add(bytes) <= self.bytes_max || !self.drop_oldest(files, |other| other != name)
+            {
                 return;
             }
         }
     }
 
-    /// Throws away what was not asked for the longest, beside the file of that name; false where nothing is left.
-    fn drop_oldest(&self, files: &mut Files, name: &str) -> bool {
-        let others = |(other, kept): &(&String, &Kept)| other.as_str() != name && kept.state != State::Taken;
-        let oldest = files.by_name.iter().filter(others).min_by_key(|(_, kept)| kept.asked);
+    /// Throws away what was not asked for the longest, of the files that `may` go; false where none is left.
+    fn drop_oldest(&self, files: &mut Files, may: impl Fn(&str) -> bool) -> bool {
+        let may = |(name, kept): &(&String, &Kept)| kept.state != State::Taken && may(name);
+        let oldest = files.by_name.iter().filter(may).min_by_key(|(_, kept)| kept.asked);
         let Some(oldest) = oldest.map(|(name, _)| name.clone()) else { return false };
         let _ = fs::remove_file(self.dir.join(&oldest));
         files.by_name.remove(&oldest);
@@ -375,6 +416,38 @@ mod tests {
         assert_eq!(bench.fetched(), 4);
         assert_eq!(bench.link(&[vec![7; 99]]).unwrap(), [7; 99], "more than all room, alone");
         assert_eq!(fs::read(bench.dir.0.join("1")).unwrap(), b"aaaa");
+    }
+
+    /// A disk of 160 bytes, of which ten are to be free. Links lie elsewhere.
+    fn small(dir: &Path) -> io::Result<(u64, u64)> {
+        let bytes = |dir: &Path| -> u64 {
+            let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().metadata().unwrap());
+            entries.filter(Metadata::is_file).map(|there| there.len()).sum()
+        };
+        Ok((160 - bytes(dir), 160))
+    }
+
+    #[test]
+    fn a_disk_that_is_nearly_full_loses_the_oldest_inputs_that_no_unit_has() {
+        let mut bench = Bench::new(u64::MAX);
+        bench.store.disk = small;
+        for byte in 1..=3 {
+            bench.link(&[vec![byte; 50]]).unwrap();
+        }
+        let links = [1, 2, 3].map(|link| bench.dir.0.join(link.to_string()));
+        assert_eq!(small(&bench.store.dir).unwrap().0, 10);
+        assert_eq!(bench.store.leave_room(), Ok(()));
+        bench.link(&[vec![4; 5]]).unwrap();
+        let why = bench.store.leave_room().unwrap_err();
+        assert!(why.contains("has 0 MiB left on this node, too little to start a program"), "{why}");
+        // The second and the third have no links any more: the second, which is older, makes room.
+        links[1..].iter().for_each(|link| fs::remove_file(link).unwrap());
+        assert_eq!(bench.store.leave_room(), Ok(()));
+        assert_eq!(small(&bench.store.dir).unwrap().0, 55);
+        bench.link(&[vec![3; 50]]).unwrap();
+        assert_eq!(bench.fetched(), 4, "the third is there");
+        bench.link(&[vec![2; 50]]).unwrap();
+        assert_eq!(bench.fetched(), 5);
     }
 
     #[test]

@@ -53,7 +53,7 @@ pub(crate) const SIZES: [Column<SizeInfo>; 11] = [
     left("decided by", |size| Cell::new(size.rule.word())),
     right("units/s", |size| Cell::new(human::count(size.units_per_s))),
     left("measured", |size| Cell::new(measured(size))),
-    right("target", |size| Cell::new(human::seconds_if_known(size.target_seconds))),
+    right("target", target),
     right("makes", |size| if_any(size.target_units)),
     right("growth allows", |size| if_any(size.growth_units_max)),
     right("end allows", |size| if_any(size.tail_units_max)),
@@ -67,6 +67,14 @@ fn measured(size: &SizeInfo) -> &'static str {
         true => "here",
         false => "elsewhere",
     }
+}
+
+/// What a task should take, and whether that is for what starting takes.
+fn target(size: &SizeInfo) -> Cell {
+    let seconds = human::seconds_if_known(size.target_seconds);
+    let is_for_start =
+        size.start_seconds.zip(size.target_seconds).is_some_and(|(start, all)| all < 4.001 * start);
+    Cell::new(if is_for_start { format!("{seconds}, 4 starts") } else { seconds })
 }
 
 fn if_any(units: Option<Units>) -> Cell {
@@ -95,6 +103,7 @@ mod tests {
             rule: Rule::Target,
             units_per_s: 65_536.0,
             measured: true,
+            start_seconds: None,
             target_seconds: Some(8.0),
             target_units: Some(Units(524288)),
             growth_units_max: Some(Units(1048576)),

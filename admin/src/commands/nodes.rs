@@ -52,7 +52,7 @@ pub(super) fn sort(nodes: &mut [NodeInfo]) {
 /// The state, in its colour. That a person drains a node is seen in its state, but not while it is lost or in
 /// quarantine.
 pub(super) fn state(node: &NodeInfo) -> Cell {
-    let state = Cell::state(node.state.word());
+    let state = if node.left { Cell::new("left") } else { Cell::state(node.state.word()) };
     match node.state {
         NodeState::Lost | NodeState::Quarantined if node.drained => {
             Cell { text: format!("{}, drained", state.text), ..state }
@@ -278,6 +278,8 @@ mod tests {
         "#]]
         .assert_eq(&printed(Format::Table, |printer| printer.list(&nodes)));
         assert_eq!(printed(Format::Quiet, |printer| printer.list(&nodes)), "a\nlab-7\n");
+        let left = [NodeInfo { left: true, ..nodes[1].clone() }];
+        assert!(printed(Format::Table, |printer| printer.list(&left)).contains("lab-7  left   "));
         let kept_out = [NodeInfo { drained: true, ..nodes[1].clone() }];
         assert!(printed(Format::Table, |printer| printer.list(&kept_out)).contains("  lost, drained  "));
         assert!(facts(&figures(&kept_out[0]), Style::PLAIN).contains(" lost, drained\n"));

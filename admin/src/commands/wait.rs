@@ -119,7 +119,7 @@ fn is_paused_by_farm(job: &JobInfo) -> bool {
 fn stands_still(job: &JobInfo, commands: bool) -> Option<String> {
     let id = job.id.0;
     if is_paused_by_farm(job) {
-        let advice = if commands { paused_advice(job.id) } else { String::new() };
+        let advice = if commands { paused_advice(job) } else { String::new() };
         return Some(format!("is paused: {}{advice}", job.note));
     }
     if !job.note.is_empty() && job.state != JobState::Paused {
@@ -145,8 +145,13 @@ pub(crate) fn cut(outputs: u64) -> Option<String> {
 }
 
 /// What a person may do about a job that the farm paused.
-pub(crate) fn paused_advice(id: JobId) -> String {
-    format!(": see `starfarm results {}`, then resume or cancel it", id.0)
+pub(crate) fn paused_advice(job: &JobInfo) -> String {
+    let id = job.id.0;
+    match job.units_failed.0 {
+        // Neither its units nor their outputs tell why.
+        0 => format!(": `starfarm job explain {id}` says what helps"),
+        _ => format!(": see `starfarm results {id}`, then resume or cancel it"),
+    }
 }
 
 /// The exit code that a job calls for which has ended or was paused by the farm.
@@ -183,7 +188,12 @@ mod tests {
     #[test]
     fn whoever_waits_hears_once_why_a_job_stands_still() {
         use starfarm_protocol::admin::Refusal;
-        let by_farm = JobInfo { state: JobState::Paused, note: "5 units failed".into(), ..job(3) };
+        let by_farm = JobInfo {
+            state: JobState::Paused,
+            note: "5 units failed".into(),
+            units_failed: Units(5),
+            ..job(3)
+        };
         assert_eq!(
             stands_still(&by_farm, true).unwrap(),
             "is paused: 5 units failed: see `starfarm results 3`, then resume or cancel it"
@@ -192,6 +202,11 @@ mod tests {
             stands_still(&by_farm, false).unwrap(),
             "is paused: 5 units failed",
             "a `run` takes no commands"
+        );
+        let note = "its decomposer said nothing".into();
+        assert_eq!(
+            stands_still(&JobInfo { note, units_failed: Units(0), ..by_farm.clone() }, true).unwrap(),
+            "is paused: its decomposer said nothing: `starfarm job explain 3` says what helps"
         );
         assert_eq!(
             stands_still(&JobInfo { note: String::new(), ..by_farm }, true),

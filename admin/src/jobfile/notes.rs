@@ -70,7 +70,7 @@ fn placeholders(command: &CommandWork, rules: &Rules, units: u128, notes: &mut V
 }
 
 /// What stands in braces and looks like a name. `${NAME}` is a shell's.
-fn words_in_braces(text: &str) -> Vec<&str> {
+pub(crate) fn words_in_braces(text: &str) -> Vec<&str> {
     let mut words = Vec::new();
     for (at, _) in text.match_indices('{') {
         let Some(end) = text[at..].find('}').map(|length| at + length) else { break };

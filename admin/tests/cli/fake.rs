@@ -270,6 +270,7 @@ fn explanation() -> Explanation {
         rule: Rule::Target,
         units_per_s: 65_536.0,
         measured: true,
+        start_seconds: Some(2.0),
         target_seconds: Some(8.0),
         target_units: Some(Units(524_288)),
         growth_units_max: Some(Units(1_048_576)),
@@ -277,6 +278,7 @@ fn explanation() -> Explanation {
         units_max: Units(1_572_864),
     };
     let fixed = SizeInfo {
+        start_seconds: None,
         target_seconds: None,
         target_units: None,
         growth_units_max: None,

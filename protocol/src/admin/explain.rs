@@ -331,7 +331,11 @@ pub struct SizeInfo {
     pub units_per_s: f64,
     /// That speed was measured on this node.
     pub measured: bool,
-    /// Computing time that a task should take; none with fixed units.
+    /// What a program takes to start there, learnt from runs of unlike sizes; none where one run is of one unit, or nobody
+    /// knows yet.
+    #[serde(default)]
+    pub start_seconds: Option<f64>,
+    /// Computing time that a task should take: the job's, or four starts if these are longer; none with fixed units.
     pub target_seconds: Option<f64>,
     /// Units that take so long at that speed; none where there is no speed or no target.
     pub target_units: Option<Units>,

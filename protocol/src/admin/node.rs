@@ -18,6 +18,9 @@ pub struct NodeInfo {
     pub key: Option<PublicKey>,
     /// Its state.
     pub state: NodeState,
+    /// It is lost because its worker left by itself, and said so.
+    #[serde(default)]
+    pub left: bool,
     /// Why it is quarantined; else empty.
     pub why: String,
     /// A person drains it, whatever its state: lost, it gets nothing either once it is back.

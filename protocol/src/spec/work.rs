@@ -110,6 +110,11 @@ impl WorkFacts {
     pub const fn command(retries: u32) -> Self {
         Self { body: Body::Outcomes { retries }, first_units: 1, programs: true, ..Self::NOTHING }
     }
+
+    /// One run of a program computes a whole task.
+    pub fn is_whole_run(&self) -> bool {
+        self.programs && self.per == Per::Task
+    }
 }
 
 /// A program and how to run it.

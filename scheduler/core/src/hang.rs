@@ -121,12 +121,14 @@ impl Farm {
         let all = task.at.units() as f64;
         let units = match job.facts.sizing {
             // Neighbours that a heartbeat joined are many tasks.
-            Sizing::TargetUs(target_us) if task.is_found() => all.min(rate * target_us as f64 / 1e6).max(1.0),
+            Sizing::TargetUs(target_us) if task.is_found() => {
+                all.min(job.units_within(id, job.task_us(id).unwrap_or(target_us))).max(1.0)
+            }
             Sizing::Units(units) => all.min(units as f64),
             Sizing::TargetUs(_) => all,
         };
         let takes_us = match rate > 0.0 {
-            true => (units * 1e6 / rate) as u64,
+            true => job.takes_us(id, units) as u64,
             // Its first units may take hours each.
             false if job.facts.work.programs => 0,
             // The first tasks are far smaller than what takes the target time.

@@ -31,6 +31,7 @@ use crate::limits::{
 use crate::outcomes::Blame;
 use crate::pace::Pace;
 use crate::queues::{Class, Classes, JobUnits, NodeId};
+use crate::start::Start;
 use crate::stored::Stored;
 
 /// A job to submit.
@@ -72,6 +73,8 @@ pub(crate) struct Rate {
     pub(crate) units: u64,
     /// Units that it did within about the time that it may hold work for, whatever it says of its speed.
     pub(crate) pace: Pace<PREFETCH_US>,
+    /// What starting takes; of runs over whole tasks.
+    pub(crate) start: Start,
 }
 
 impl Rate {
@@ -435,6 +438,9 @@ impl Job {
         rate.largest = rate.largest.max(units);
         (rate.results, rate.units) = (rate.results + 1, rate.units.saturating_add(units));
         rate.pace.count(units, now_us);
+        if self.facts.work.is_whole_run() {
+            rate.start.measured(units, duration_us);
+        }
         self.pace.count(units, now_us);
         self.mean_rate = if self.mean_rate == 0.0 { sample } else { mix(self.mean_rate, weight / 4.0) };
     }

@@ -67,6 +67,7 @@ mod rights;
 mod runs;
 mod second;
 mod send;
+mod start;
 mod stay;
 mod storage;
 mod stored;

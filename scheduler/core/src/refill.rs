@@ -4,7 +4,6 @@
 
 use starfarm_protocol::admin::Rule;
 use starfarm_protocol::ids::{JobId, NodeId};
-use starfarm_protocol::job::Per;
 use starfarm_protocol::journal::Record;
 use starfarm_protocol::resources::Resources;
 
@@ -15,6 +14,7 @@ use crate::limits::{
     GQ_TASKS_MAX, GROWTH_MAX, LEASES_A_COMMIT, PREFETCH_TASKS_MIN, PREFETCH_US, TAIL_FLOOR_US, TAIL_SHARE,
 };
 use crate::node::{Ahead, Window};
+use crate::start::Start;
 
 /// Room below this share of the window is left to grow, so that tasks travel together.
 const ROOM_SHARE: usize = 8;
@@ -55,6 +55,34 @@ pub(crate) fn whole_units(job: &Job, ideal: &Ideal) -> u64 {
     whole.min(ideal.in_time)
 }
 
+impl Job {
+    /// Units that a slot of node `id` does in so long, by what was measured there, else by the mean of others; 0 where
+    /// nothing was.
+    pub(crate) fn units_within(&self, id: NodeId, us: u64) -> f64 {
+        let by_start = self.start_on(id).units_within(us);
+        by_start.unwrap_or_else(|| self.rate_on(id) * us as f64 / 1e6) * self.ease()
+    }
+
+    /// Microseconds that a slot of node `id` needs for so many units in one task; likewise.
+    pub(crate) fn takes_us(&self, id: NodeId, units: f64) -> f64 {
+        let (units, rate) = (units / self.ease(), self.rate_on(id));
+        self.start_on(id).takes_us(units).unwrap_or(if rate > 0.0 { units * 1e6 / rate } else { 0.0 })
+    }
+
+    /// What a task should take on node `id` by the clock; none where the user named its units.
+    pub(crate) fn task_us(&self, id: NodeId) -> Option<u64> {
+        match self.facts.sizing {
+            Sizing::TargetUs(us) => Some(self.start_on(id).target_us(us)),
+            Sizing::Units(_) => None,
+        }
+    }
+
+    /// What starting takes on node `id`, as far as runs there tell.
+    pub(crate) fn start_on(&self, id: NodeId) -> Start {
+        self.rates.get(&id).map_or_else(Start::default, |rate| rate.start)
+    }
+}
+
 impl Farm {
     /// The size that a task of `job` should have on node `id`: what takes the target time there by its
     /// measured rate, less near the job's end.
@@ -64,11 +92,15 @@ impl Farm {
             Some(rate) => (rate.units_per_s * job.ease(), rate.largest, true),
             None => (job.mean_rate * job.ease(), first, false),
         };
+        let (is_whole_run, start) = (job.facts.work.is_whole_run(), job.start_on(id));
+        let knows_start = !is_whole_run || start.us().is_some();
         // The mean of the others says little of a node that may be fifty times slower: held ahead, that
         // would be fifty times too much.
         let sized = |units: u64, rule, (target, grown, tail)| {
-            let us = if rate == 0.0 { 0.0 } else { units as f64 * 1e6 / rate };
-            let learning = !measured || matches!(rule, Rule::First | Rule::Growth);
+            let us = job.takes_us(id, units as f64);
+            let learning = !measured
+                || matches!(rule, Rule::First | Rule::Growth)
+                || rule != Rule::Fixed && !knows_start;
             Ideal {
                 units,
                 us,
@@ -82,24 +114,23 @@ impl Farm {
                 in_time: u64::MAX,
             }
         };
-        let target_us = match job.facts.sizing {
-            Sizing::Units(units) => return sized(units.max(1), Rule::Fixed, (0, 0, u64::MAX)),
-            Sizing::TargetUs(target_us) => target_us,
-        };
-        let within = |us: u64| (rate * us as f64 / 1e6).clamp(1.0, u64::MAX as f64 / 4.0) as u64;
+        if let Sizing::Units(units) = job.facts.sizing {
+            return sized(units.max(1), Rule::Fixed, (0, 0, u64::MAX));
+        }
+        let within = |us: u64| job.units_within(id, us).clamp(1.0, u64::MAX as f64 / 4.0) as u64;
         if rate == 0.0 {
             let tail = self.tail_units(job, first);
             return sized(tail.min(first).max(1), Rule::First, (0, 0, tail));
         }
         // The tail has the last word, so what keeps it from being dust goes by what the node has done, not by what it says
         // of its speed alone; and a unit that is a program is no dust.
-        let is_one_run = job.facts.work.programs && job.facts.work.per == Per::Unit;
-        let floor = if is_one_run { 1 } else { within(TAIL_FLOOR_US).min(largest.max(first)) };
-        // A run over a whole task may take most of its time to start. If one of a single unit fits into the target time, two
-        // are tried: what they take says how it is.
-        let is_whole_run = job.facts.work.programs && job.facts.work.per == Per::Task;
-        let fits_once = is_whole_run && 1e6 <= rate * target_us as f64;
-        let target = within(target_us).max(if fits_once { 2 } else { 1 });
+        let floor = match job.facts.work.programs && !is_whole_run {
+            true => 1,
+            // Of a run at least half is no start.
+            false => within(TAIL_FLOOR_US.max(2 * start.us().unwrap_or(0.0) as u64)).min(largest.max(first)),
+        };
+        let least = if is_whole_run { start.least_units() } else { 1 };
+        let target = within(job.task_us(id).unwrap_or(0)).max(least);
         let tail = self.tail_units(job, floor);
         let runs = self.places(job, self.nodes.at(id).has());
         let learnt =
@@ -124,12 +155,12 @@ impl Farm {
         if ideal.units_per_s == 0.0 {
             return Some(ideal);
         }
-        let in_time = (ideal.units_per_s * free_us as f64 / 1e6) as u64;
+        let in_time = job.units_within(id, free_us) as u64;
         if ideal.units <= in_time {
             return Some(Ideal { in_time, ..ideal });
         }
         let can_be_cut = matches!(job.facts.sizing, Sizing::TargetUs(_)) && in_time > 0;
-        let us = in_time as f64 * 1e6 / ideal.units_per_s;
+        let us = job.takes_us(id, in_time as f64);
         can_be_cut.then_some(Ideal { units: in_time, us, in_time, rule: Rule::TimeLeft, ..ideal })
     }
 

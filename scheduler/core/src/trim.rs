@@ -152,7 +152,7 @@ impl Farm {
 /// knows.
 fn should_take_us(job: &Job, task: &Task) -> Option<u64> {
     match job.facts.sizing {
-        Sizing::TargetUs(target_us) => Some(target_us),
+        Sizing::TargetUs(_) => job.task_us(task.node),
         Sizing::Units(_) if job.mean_rate > 0.0 => {
             let took_us = task.at.units() as f64 * 1e6 / job.mean_rate;
             Some((took_us as u64).max(job.target_us()))

@@ -187,3 +187,17 @@ fn one_bad_unit_costs_only_itself() {
     assert_eq!(bench.farm.failed_units(job.id)[0].0, BAD);
     assert!(runs <= 2 + 3 * 8, "{runs} runs");
 }
+
+/// Starting takes 12 s, a unit 10 ms, and the job's target is 8 s: with tasks of one unit all would be starts.
+#[test]
+fn what_starting_takes_is_learnt_and_a_task_takes_four_starts() {
+    check_after(
+        "submit 100000 command together target 8\n join a slots 1\n ack a",
+        "ran a 0+1 ok ms 12010\n ack a\n ran a 1+1 ok ms 12010\n ack a\n ran a 2+2 ok*2 ms 12020\n ack a",
+        expect![[r#"
+            0: to a: ack results [(1, 1)]; offer job 1: 3=2+2
+            0: to a: ack results [(2, 2)]; offer job 1: 4=4+2
+            0: to a: ack results [(3, 3)]; offer job 1: 5=6+32
+        "#]],
+    );
+}

@@ -6,6 +6,7 @@ mod common;
 use common::{Bench, config};
 use starfarm_protocol::admin::NodeInfo;
 use starfarm_protocol::ids::Boot;
+use starfarm_protocol::state::NodeState;
 use starfarm_protocol::wire::{Load, Packer};
 use starfarm_scheduler_core::{Bookmark, NodeId, Record, Restoring};
 
@@ -27,6 +28,20 @@ fn a_node_keeps_its_slots_and_the_time_of_its_joining_over_a_restart() {
     assert_eq!(told("checkpoint\n restart"), (4, 4.0));
     assert_eq!(told("restart\n session a\n hello a"), (4, 4.0));
     assert_eq!(told("restart\n session a\n hello a boot 2"), (4, 2.0));
+}
+
+/// Such an end is no loss, also in the eyes of the next scheduler.
+#[test]
+fn a_node_that_left_by_itself_is_told_apart_from_one_that_is_lost() {
+    let told = |script: &str| {
+        let node = first(&format!("join a slots 4\n {script}"));
+        (node.state, node.left)
+    };
+    assert_eq!(told("at 20000"), (NodeState::Lost, false));
+    assert_eq!(told("bye a"), (NodeState::Lost, true));
+    assert_eq!(told("bye a\n restart"), (NodeState::Lost, true));
+    assert_eq!(told("revoke a"), (NodeState::Lost, false));
+    assert_eq!(told("bye a\n session a\n hello a boot 2"), (NodeState::Up, false));
 }
 
 /// The records do not say when a node was heard, so no time is made up.

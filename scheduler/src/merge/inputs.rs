@@ -252,7 +252,11 @@ fn keep(names: &[String], work: &Path, kept: &Path) -> Result<Vec<MergedFile>, F
     let mut files = Vec::new();
     for name in names {
         let made = work.join(name);
-        let is_file = is_inside(name) && fs::symlink_metadata(&made).is_ok_and(|there| there.is_file());
+        let there = fs::symlink_metadata(&made).ok();
+        if there.as_ref().is_some_and(|there| there.is_symlink()) {
+            return Err(Failed(format!("the program made `{name}` by a link: only files are taken")));
+        }
+        let is_file = is_inside(name) && there.is_some_and(|there| there.is_file());
         let real = fs::canonicalize(&made)
             .ok()
             .filter(|real| real.starts_with(fs::canonicalize(work).unwrap_or_default()));

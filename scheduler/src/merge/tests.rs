@@ -369,6 +369,34 @@ fn a_gap_is_told_and_no_result_comes_of_it() {
     assert!(outcome.output.is_none());
 }
 
+/// A merge by a line for a shell, which is to make these files.
+fn by_shell(script: &str, outputs: &[&str]) -> Merge {
+    let program = ["sh", "-c", script].map(str::to_owned).to_vec();
+    let outputs = outputs.iter().map(|&name| name.to_owned()).collect();
+    Merge::Program(Box::new(MergeProgram { program, timeout_ms: None, outputs }))
+}
+
+#[test]
+fn a_merge_whose_program_makes_something_else_than_files_fails_in_words() {
+    let mut world = World::new(0);
+    world.runs();
+    let House { outputs, blobs, merges } = &world.house;
+    let mut done = UnitSet::default();
+    done.insert(0, world.job.units_total.0);
+    let results = Results { job: JOB, done, outputs, blobs };
+    let why = |script| merge(merges, &results, (&by_shell(script, &["d/f"]), 1), &|| None).why;
+    assert_eq!(why("mkdir d; echo 7 > d/f"), "");
+    for (script, told) in [
+        ("true", "made no file `d/f`"),
+        ("mkdir -p d/f", "made no file `d/f`"),
+        ("mkdir d; ln -s /etc/passwd d/f", "made `d/f` by a link: only files are taken"),
+        ("mkdir e; echo 7 > e/f; ln -s \"$PWD/e\" d", ""),
+    ] {
+        let why = why(script);
+        assert!(why.contains(told) && why.is_empty() == told.is_empty(), "{script}: {why}");
+    }
+}
+
 /// The disk is nearly full: the program is ended, and what it wrote makes room.
 #[test]
 fn a_merge_that_fills_the_disk_is_ended_and_leaves_nothing() {
@@ -384,10 +412,7 @@ fn a_merge_that_fills_the_disk_is_ended_and_leaves_nothing() {
         (bytes > 1 << 20).then(|| "was ended: the disk has 7 MiB left: make room".to_owned())
     };
     for (script, is_right) in [("yes", false), ("head -c 3000000 /dev/zero", false), ("echo 7", true)] {
-        let words = ["sh", "-c", script].map(str::to_owned).to_vec();
-        let of = MergeProgram { program: words, timeout_ms: None, outputs: Vec::new() };
-        let how = Merge::Program(Box::new(of));
-        let outcome = merge(merges, &results, (&how, 1), &lacks);
+        let outcome = merge(merges, &results, (&by_shell(script, &[]), 1), &lacks);
         assert_eq!((outcome.output.is_some(), output.exists()), (is_right, is_right), "{outcome:?}");
         assert!(is_right || outcome.why.contains("was ended: the disk has 7 MiB left"), "{outcome:?}");
     }

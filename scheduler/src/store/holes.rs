@@ -265,12 +265,15 @@ mod tests {
             let lengths: Vec<usize> = (0..120).map(|_| random(6_000) as usize).collect();
             let (mut file, entries) = file(&path, 120, |i| lengths[i as usize]);
             let mut there: BTreeMap<u64, Entry> = entries.iter().map(|entry| (entry.at, *entry)).collect();
+            let mut appended: BTreeMap<u64, u64> =
+                entries.iter().map(|entry| (entry.at, entry.end())).collect();
             let mut holes = Holes::new(&Home::Memory);
             while !there.is_empty() {
                 match random(6) {
                     0 => {
                         let new = file.append([7; 32], &vec![7; random(6_000) as usize]).unwrap();
                         there.insert(new.at, new);
+                        appended.insert(new.at, new.end());
                     }
                     1 => {
                         give_back(&mut holes, &file);
@@ -289,6 +292,14 @@ mod tests {
                     }
                 }
                 assert_eq!(scan(&file).0, there, "seed {seed}");
+                for found in file.scan(0) {
+                    let Ok(Found::Entry(entry)) = found else { panic!("{found:?}") };
+                    let is_as_it_was = appended.get(&entry.at) == Some(&entry.end());
+                    assert!(
+                        is_as_it_was || is_in_one_sector(entry.at),
+                        "seed {seed}: {entry:?} could be torn"
+                    );
+                }
             }
             assert_eq!(file.end(), 0, "seed {seed}");
             fs::remove_file(path).unwrap();

@@ -34,6 +34,7 @@ fn a_worker_with_nothing_to_do_leaves_with_a_farm_and_without_one() {
     farm.add_worker("w1", &["--slots", "1", "--idle-exit", "2s"]);
     assert_eq!(farm.workers[0].wait(), 0, "{}", farm.workers[0].log());
     farm.until_node("w1", "lost");
+    assert_eq!(farm.ask(&["nodes"])["nodes"][0]["left"], true);
     let join = farm.state().join("worker.join");
     farm.kill_scheduler();
     farm.add_worker_by("w2", &join, &["--slots", "1", "--idle-exit", "2s"]);

@@ -248,4 +248,9 @@ fn results_of_some_units_and_streams_in_files() {
     into(&["--stdout", "link/{index}"]).exits(6).says(&["leads through a link"]);
     assert_eq!(fs::read_dir(dir.join("outside")).unwrap().count(), 0);
     farm.cli(&["results", &id, "--stdout", "x"]).exits(2).says(&["--dir"]);
+    let nope = "`{nope}` in {nope}.txt is no placeholder of this job: there are `{}`, `{index}`";
+    into(&["--stdout", "{nope}.txt"]).exits(2).says(&[nope]);
+    farm.cli(&["results", &id, "--dir", out.join("a.txt").to_str().unwrap()])
+        .exits(2)
+        .says(&["is a file: name a folder"]);
 }

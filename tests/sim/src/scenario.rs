@@ -222,6 +222,8 @@ pub struct TogetherModel {
     pub tells: f64,
     /// Share of the runs of several units that fail somewhere on the way, whatever units these are.
     pub fails: f64,
+    /// What each takes to start, on a slot of speed 1.
+    pub start_s: f64,
 }
 
 /// A job.

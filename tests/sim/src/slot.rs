@@ -174,7 +174,7 @@ impl Slot {
         let left = (run.task.hi() - run.next) as u64;
         let model = &around.job(run.task.job).model;
         let (work, part_s, unit_us) = (model.work, model.part_s, model.unit_us);
-        let is_together = model.together.is_some();
+        let (is_together, start_s) = (model.together.is_some(), model.together.map_or(0.0, |it| it.start_s));
         if around.gives_back && work == WorkModel::Command && !is_together && run.next % 2 == 1 {
             return self.give_one_back(around, out);
         }
@@ -189,7 +189,7 @@ impl Slot {
             (WorkModel::Search, Some(part_s)) => ((part_s * 1e6 / unit_us) as u64).clamp(1, left),
             _ => left,
         };
-        let mean_us = unit_us * run.units as f64;
+        let mean_us = unit_us * run.units as f64 + start_s * 1e6 / around.speed;
         let noise = around.noise;
         let lasts_us = (mean_us * around.random.about_one(noise)) as u64;
         (run.from_us, run.until_us) = (around.now_us, around.now_us + lasts_us);

@@ -107,7 +107,7 @@ impl Command {
         let text = self.text(task, unit, &context.contents, cancel)?;
         self.prepare(scratch, cancel, context)?;
         let run = self.run_line(&self.line(task, &scratch.0, &text), 1, cancel, lasts)?;
-        self.record(run, scratch, &text)
+        self.record(run, scratch, &text, context)
     }
 
     /// Runs a program for so many units. It is refused where this node cannot run it.
@@ -129,7 +129,9 @@ impl Command {
     /// The scratch directory has a run's inputs and nothing else.
     fn prepare(&self, scratch: &Scratch, cancel: &CancelFlag, context: &Context) -> Result<(), FetchError> {
         scratch.empty().map_err(|error| FetchError::Refused(no_scratch(context, &error)))?;
-        self.files.as_ref().map_or(Ok(()), |files| files.bring(&scratch.0, cancel, context))
+        let Some(files) = &self.files else { return Ok(()) };
+        files.bring(&scratch.0, cancel, context)?;
+        context.store.leave_room().map_err(FetchError::Refused)
     }
 
     /// What came of a run, with the files that it made where it passed.
@@ -138,10 +140,11 @@ impl Command {
         run: UnitRun,
         scratch: &Scratch,
         text: &UnitText,
+        context: &Context,
     ) -> Result<(CommandUnit, Vec<Named>), FetchError> {
         let passed = run.end == End::Exit(0);
         let made = match self.files.as_ref().filter(|_| passed) {
-            Some(files) => files.collect(&scratch.0, text)?,
+            Some(files) => files.collect(&scratch.0, text, &context.memory)?,
             None => Ok(None),
         };
         record(run, self.limit.strict, made).ok_or(FetchError::Cancelled)
@@ -174,7 +177,7 @@ impl Command {
         let run = self.run_line(&line, task.units, cancel, &mut || delivery.go_on(report))?;
         let told = line.progress.filter(|_| run.end != End::Exit(0)).and_then(|progress| progress.told());
         let mut deliver = |run: UnitRun, units: u64| {
-            let (outcome, named) = self.record(run, scratch, &text)?;
+            let (outcome, named) = self.record(run, scratch, &text, context)?;
             delivery.add(&CommandUnit { units, ..outcome }, named, report)?;
             delivery.finish(report)
         };

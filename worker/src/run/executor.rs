@@ -6,6 +6,7 @@ use std::sync::Arc;
 use starfarm_worker_core::Task;
 
 use super::failed::Failed;
+use super::memory::Memory;
 use crate::board::Board;
 use crate::contents::Contents;
 use crate::exec::CancelFlag;
@@ -27,6 +28,8 @@ pub(crate) struct Context {
     pub(crate) board: Arc<Board>,
     pub(crate) contents: Arc<Contents>,
     pub(crate) store: Arc<Store>,
+    /// Memory for archives of files that units made.
+    pub(crate) memory: Memory,
     /// Folder for the scratch directories of attempts.
     pub(crate) scratch: PathBuf,
     /// Keeps those of units that fail, where a person wants that.
@@ -49,8 +52,8 @@ pub(super) mod testing {
         let board = Arc::new(Board::open(&dir.0.join("running"), FarmId([1; 16]), 1).unwrap().0);
         let contents = Arc::new(Contents::new(Bulk::without_thread()));
         let store = Arc::new(Store::open(&dir.0.join("inputs"), u64::MAX).unwrap());
-        let context =
-            Context { slot: 0, board, contents, store, scratch: dir.0.join("scratch"), failed: None };
+        let (scratch, memory) = (dir.0.join("scratch"), Memory::default());
+        let context = Context { slot: 0, board, contents, store, memory, scratch, failed: None };
         let (to_inbox, inbox) = crossbeam_channel::unbounded();
         let mut report = Report::new(0, to_inbox);
         let task = Task { job: JobId(1), spec: ContentHash([1; 32]), attempt: Attempt(1), lo, units };

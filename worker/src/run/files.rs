@@ -11,11 +11,10 @@ use starfarm_protocol::ids::ContentHash;
 use starfarm_protocol::spec::{CommandWork, Input, is_inside};
 
 use super::executor::Context;
+use super::memory::{Held, Memory};
 use crate::bulk::FetchError;
 use crate::exec::CancelFlag;
 
-/// Bytes of an archive in memory. A longer one is in a file.
-const IN_MEMORY_MAX: u64 = 2 << 20;
 /// What a file takes in an archive beside its bytes: headers, of which a long name needs more, and the rest of a block.
 const EACH_BYTES: u64 = 2_560;
 /// Bytes of an archive in a file that are hashed and written at once: hashing a few at a time is slow.
@@ -55,7 +54,10 @@ pub(super) struct Made {
 
 #[derive(Debug)]
 enum Archive {
-    Memory(Vec<u8>),
+    Memory {
+        all: Vec<u8>,
+        _held: Held,
+    },
     /// It has no name, so it goes with this.
     Disk(File),
 }
@@ -67,7 +69,7 @@ impl Source for Made {
 
     fn read(&self, offset: u64, max: usize) -> io::Result<Vec<u8>> {
         match &self.archive {
-            Archive::Memory(all) => all.read(offset, max),
+            Archive::Memory { all, .. } => all.read(offset, max),
             Archive::Disk(file) => {
                 let mut bytes = vec![0; max];
                 let read = file.read_at(&mut bytes, offset)?;
@@ -126,13 +128,14 @@ impl UnitFiles {
         &self,
         scratch: &Path,
         text: &UnitText,
+        memory: &Memory,
     ) -> Result<Result<Option<Made>, String>, FetchError> {
         let names = match self.names(scratch, text) {
             Ok(names) if names.is_empty() => return Ok(Ok(None)),
             Ok(names) => names,
             Err(why) => return Ok(Err(why)),
         };
-        match pack(scratch, &names) {
+        match pack(scratch, &names, memory) {
             Ok(made) => Ok(Ok(Some(made))),
             Err(e) => Err(FetchError::Refused(format!(
                 "the files that a unit made cannot be packed on this node: {e}"
@@ -195,13 +198,13 @@ fn size_of(scratch: &Path, name: &str) -> Result<u64, String> {
 }
 
 /// The archive of these files. A long one is made beside the directory `scratch`.
-fn pack(scratch: &Path, names: &[Output]) -> io::Result<Made> {
+fn pack(scratch: &Path, names: &[Output], memory: &Memory) -> io::Result<Made> {
     let count = names.len() as u32;
     let room = bytes_of(names) + EACH_BYTES * names.len() as u64;
-    if room <= IN_MEMORY_MAX {
+    if let Some(held) = memory.take(room) {
         let all = write_archive(scratch, names, Vec::with_capacity(room as usize))?;
         let (hash, bytes) = (ContentHash::of(&all), all.len() as u64);
-        return Ok(Made { hash, bytes, count, archive: Archive::Memory(all) });
+        return Ok(Made { hash, bytes, count, archive: Archive::Memory { all, _held: held } });
     }
     let path = scratch.with_extension("tar");
     let file = File::options().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
@@ -269,16 +272,26 @@ impl<W: Write> Write for Hashing<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run::memory::IN_MEMORY_MAX;
     use crate::testing::TempDir;
 
     const UNIT: u128 = 7;
 
     fn collect(dir: &TempDir, outputs: &[&str], limit: u64) -> Result<Option<Made>, String> {
+        collect_in(dir, outputs, limit, &Memory::default())
+    }
+
+    fn collect_in(
+        dir: &TempDir,
+        outputs: &[&str],
+        limit: u64,
+        memory: &Memory,
+    ) -> Result<Option<Made>, String> {
         let outputs = outputs.iter().map(|name| (*name).to_owned()).collect();
         let work = CommandWork { outputs, files_limit: limit, ..CommandWork::default() };
         let files = UnitFiles::new(&work, &Rules::of(&work, &[]), 9).unwrap().unwrap();
         let text = UnitText { index: UNIT, value: b"v/../w".to_vec(), fields: Vec::new() };
-        files.collect(&dir.0.join("scratch"), &text).unwrap()
+        files.collect(&dir.0.join("scratch"), &text, memory).unwrap()
     }
 
     /// A scratch directory with a file of that name.
@@ -316,6 +329,19 @@ mod tests {
         let mut read = String::new();
         entry.read_to_string(&mut read).unwrap();
         assert!(read == content && entries.next().is_none());
+    }
+
+    /// A worker may have a thousand slots.
+    #[test]
+    fn archives_of_all_slots_take_a_bounded_part_of_the_memory() {
+        let (dir, memory) = (with("x", &"x".repeat(2_000_000), 0o600), Memory::default());
+        let made: Vec<Made> =
+            (0..20).map(|_| collect_in(&dir, &["x"], u64::MAX, &memory).unwrap().unwrap()).collect();
+        let in_memory = |made: &Made| matches!(made.archive, Archive::Memory { .. });
+        assert_eq!(made.iter().filter(|made| in_memory(made)).count(), 16, "of 2 MB each");
+        assert!(made.iter().all(|one| one.read(0, 4 << 20).unwrap() == made[0].read(0, 4 << 20).unwrap()));
+        drop(made);
+        assert!(in_memory(&collect_in(&dir, &["x"], u64::MAX, &memory).unwrap().unwrap()));
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub(in crate::commands) fn troubles(job: &JobInfo) -> String {
         text.push_str(&format!("node {node} cannot run it: {why}\n"));
     }
     if !job.note.is_empty() {
-        let advice = if job.state == JobState::Paused { wait::paused_advice(job.id) } else { String::new() };
+        let advice = if job.state == JobState::Paused { wait::paused_advice(job) } else { String::new() };
         let (state, note) = (job.state, human::printable(&job.note));
         text.push_str(&format!("{state}: {note}{advice}\n"));
     }

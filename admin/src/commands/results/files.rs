@@ -31,7 +31,13 @@ pub(crate) struct Folder {
 impl Folder {
     /// The folder `dir`, which is made if need be.
     pub(crate) fn open(dir: &Path) -> Result<Self, Failure> {
-        let beneath = Beneath::open(dir).map_err(|e| not_written(dir, &e))?;
+        let beneath = Beneath::open(dir).map_err(|e| match e.kind() {
+            io::ErrorKind::AlreadyExists => {
+                let shown = human::printable(&dir.display().to_string());
+                Failure::usage(format!("{shown} is a file: name a folder by --dir, which is made if need be"))
+            }
+            _ => not_written(dir, &e),
+        })?;
         Ok(Self { dir: dir.to_owned(), beneath })
     }
 

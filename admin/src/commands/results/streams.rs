@@ -19,6 +19,7 @@ use super::show::bytes;
 use super::source::{Source, content, fill};
 use crate::cli::Streams;
 use crate::failure::{Exit, Failure};
+use crate::jobfile::words_in_braces;
 
 /// The chunks of a job's list, as the farm has them.
 struct Fetched(HashMap<ContentHash, Arc<[u8]>>);
@@ -50,6 +51,16 @@ impl StreamFiles {
         };
         let space = opened(source, &space)?;
         let rules = Rules::of(&work, &space.names());
+        let known = |word: &str| word == "index" || rules.names().iter().any(|name| name == word);
+        for name in [&names.stdout, &names.stderr].into_iter().flatten().filter(|_| !work.parallel) {
+            if let Some(word) = words_in_braces(name).into_iter().find(|word| !known(word)) {
+                let all: Vec<String> = rules.names().iter().map(|name| format!(", `{{{name}}}`")).collect();
+                let all = all.concat();
+                return Err(Failure::usage(format!(
+                    "`{{{word}}}` in {name} is no placeholder of this job: there are `{{}}`, `{{index}}`{all}"
+                )));
+            }
+        }
         let template = |name: &Option<String>| name.as_deref().map(|name| rules.text(name));
         let (stdout, stderr) = (template(&names.stdout), template(&names.stderr));
         if stdout.is_some() && stdout == stderr {

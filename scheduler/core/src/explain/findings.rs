@@ -6,7 +6,7 @@ use starfarm_protocol::ids::{JobId, NodeId};
 use starfarm_protocol::units::Units;
 
 use crate::farm::Farm;
-use crate::job::{Job, Sizing};
+use crate::job::Job;
 use crate::node::Node;
 use crate::refill::{Ideal, whole_units};
 
@@ -99,10 +99,8 @@ impl Farm {
             rule,
             units_per_s,
             measured,
-            target_seconds: match job.facts.sizing {
-                Sizing::TargetUs(target_us) => Some(target_us as f64 / 1e6),
-                Sizing::Units(_) => None,
-            },
+            start_seconds: job.start_on(id).us().map(|us| us / 1e6),
+            target_seconds: job.task_us(id).map(|us| us as f64 / 1e6),
             target_units: (target > 0).then(|| Units(target.into())),
             growth_units_max: (grown > 0).then(|| Units(grown.into())),
             tail_units_max: (tail < u64::MAX).then(|| Units(tail.into())),

@@ -82,6 +82,7 @@ fn where_the_speed_was_measured_is_told_as_job_explain_does() {
         rule: Rule::First,
         units_per_s,
         measured,
+        start_seconds: None,
         target_seconds: None,
         target_units: None,
         growth_units_max: None,
