@@ -320,7 +320,8 @@ pub(crate) struct JobOptions {
     /// File that a unit's program reads as standard input, from the directory that it starts in, such as `{}.in`
     #[arg(long, value_name = "FILE")]
     pub(crate) stdin: Option<String>,
-    /// File or pattern beneath this directory that goes along to each unit; repeat it for more
+    /// File or pattern beneath this directory that goes along to each unit, or a unit's own, such as `in/{}.jpg`; repeat
+    /// it for more
     #[arg(long, value_name = "PATTERN")]
     pub(crate) inputs: Vec<String>,
     /// File that each unit makes, such as `{}.png`; repeat it for more

@@ -327,6 +327,7 @@ mod tests {
             parts: parts.iter().map(|part| ContentHash::of(part)).collect(),
             bytes: parts.iter().map(|part| part.len() as u64).sum(),
             executable: false,
+            of_units: false,
         }
     }
 

@@ -1,13 +1,15 @@
 //! Files that a job brings along, found beneath the job file's folder and hashed; and the names of those that its units
 //! make.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{self, Component, Path, PathBuf};
 
-use starfarm_decomposers::template::{Rules, UnitText};
+use starfarm_decomposers::Decomposer;
+use starfarm_decomposers::template::{Rules, Template, UnitText};
 use starfarm_protocol::ids::ContentHash;
-use starfarm_protocol::spec::{CommandWork, INPUT_PART_BYTES, Input, is_inside};
+use starfarm_protocol::spec::{CommandWork, INPUT_PART_BYTES, Input, is_inside, plain};
 
 use super::error::JobFileError;
 use super::lines;
@@ -52,32 +54,119 @@ impl InputFile {
     }
 }
 
-/// The inputs that `items` name: files, or patterns, relative to `base`; sorted by their paths, each once.
-pub(super) fn read(items: &[Item<'_>], base: &Path) -> Result<Vec<InputFile>, JobFileError> {
-    let found = items.iter().map(|item| named(item.string()?, base).map_err(|words| item.error(words)));
-    Ok(sorted(found.collect::<Result<_, _>>()?))
+/// Most units whose own inputs are looked for.
+const UNITS_MAX: u128 = 100_000;
+
+/// The units of a job, whose values stand in names of inputs.
+pub(super) struct Units {
+    /// Or why they are not known.
+    pub(super) space: Result<Box<dyn Decomposer>, String>,
+    pub(super) names: Vec<String>,
+    pub(super) parallel: bool,
+}
+
+/// What a job brings along.
+#[derive(Default)]
+pub(super) struct Inputs {
+    /// Sorted by their paths, each once.
+    pub(super) files: Vec<InputFile>,
+    /// Names of which a unit finds its own alone.
+    pub(super) of_units: Vec<String>,
+}
+
+/// The inputs that `items` name, relative to `base`: files, patterns, or names in which values of units stand.
+pub(super) fn read(items: &[Item<'_>], base: &Path, units: &Units) -> Result<Inputs, JobFileError> {
+    let mut inputs = Inputs::default();
+    for item in items {
+        inputs.add(item.string()?, base, units).map_err(|words| item.error(words))?;
+    }
+    Ok(inputs.sorted())
 }
 
 /// The same of names that stand in no file.
-pub(super) fn find(names: &[String], base: &Path) -> Result<Vec<InputFile>, String> {
-    Ok(sorted(names.iter().map(|name| named(name, base)).collect::<Result<_, _>>()?))
+pub(super) fn find(names: &[String], base: &Path, units: &Units) -> Result<Inputs, String> {
+    let mut inputs = Inputs::default();
+    names.iter().try_for_each(|name| inputs.add(name, base, units))?;
+    Ok(inputs.sorted())
 }
 
-fn sorted(found: Vec<Vec<InputFile>>) -> Vec<InputFile> {
-    let mut files = found.concat();
-    files.sort_by(|a, b| a.input.path.cmp(&b.input.path));
-    files.dedup_by(|a, b| a.input.path == b.input.path);
-    files
+impl Inputs {
+    /// What all units find comes first where a path is named twice.
+    fn sorted(mut self) -> Self {
+        self.files.sort_by(|a, b| (&a.input.path, a.input.of_units).cmp(&(&b.input.path, b.input.of_units)));
+        self.files.dedup_by(|a, b| a.input.path == b.input.path);
+        self
+    }
+
+    fn add(&mut self, name: &str, base: &Path, units: &Units) -> Result<(), String> {
+        let base = path::absolute(if base.as_os_str().is_empty() { Path::new(".") } else { base })
+            .map_err(|e| format!("the current directory cannot be found: {e}"))?;
+        let rules = CommandWork { parallel: units.parallel, ..CommandWork::default() };
+        let template = Rules::of(&rules, &units.names).text(name);
+        let of_units = !template.is_fixed();
+        let sources = match of_units {
+            true => of_each_unit(name, &template, &base, units)?,
+            false => found(name, &base)?.into_iter().collect(),
+        };
+        for source in sources {
+            let file = input(&source, &base)?;
+            self.files.push(InputFile { input: Input { of_units, ..file.input }, ..file });
+        }
+        self.of_units.extend(of_units.then(|| name.to_owned()));
+        Ok(())
+    }
 }
 
-fn named(name: &str, base: &Path) -> Result<Vec<InputFile>, String> {
-    let base = path::absolute(if base.as_os_str().is_empty() { Path::new(".") } else { base })
-        .map_err(|e| format!("the current directory cannot be found: {e}"))?;
-    found(name, &base)?.iter().map(|source| input(source, &base)).collect()
+/// The files of all units by a name in which values of units stand.
+fn of_each_unit(
+    name: &str,
+    template: &Template,
+    base: &Path,
+    units: &Units,
+) -> Result<BTreeSet<PathBuf>, String> {
+    let space = units.space.as_ref().map_err(|why| format!("the input `{name}` is of units, and {why}"))?;
+    let count = space.units();
+    if count > UNITS_MAX {
+        return Err(format!(
+            "the input `{name}` is of units, and the job has {count}: at most {UNITS_MAX} may have files of their own"
+        ));
+    }
+    let mut files = BTreeSet::new();
+    for unit in 0..count {
+        let text = UnitText::of(&**space, unit).map_err(|e| e.to_string())?;
+        let at_fault = |words: String| format!("unit {unit}: {words}");
+        let path = String::from_utf8(template.fill(&text)).map_err(|e| {
+            at_fault(format!("the input {:?} is not UTF-8", String::from_utf8_lossy(e.as_bytes())))
+        })?;
+        match lies_there(&path, base).map_err(at_fault)? {
+            Some(file) => drop(files.insert(file)),
+            None => {
+                let base = base.display();
+                return Err(at_fault(format!("the input `{path}` is not a file in {base}: check the path")));
+            }
+        }
+    }
+    Ok(files)
 }
 
 /// The files that `name` means.
 fn found(name: &str, base: &Path) -> Result<Vec<PathBuf>, String> {
+    if let Some(file) = lies_there(name, base)? {
+        return Ok(vec![file]);
+    }
+    let name = name.trim_start_matches("./");
+    if !name.contains(['*', '?', '[', '{']) {
+        return Err(format!("the input `{name}` is not a file in {}: check the path", base.display()));
+    }
+    let found = lines::matches(name, base)?;
+    if found.is_empty() {
+        return Err(format!("the pattern `{name}` matches no file under `{}`: change it", base.display()));
+    }
+    Ok(found)
+}
+
+/// The file of that name; `None` where there is nothing.
+fn lies_there(name: &str, base: &Path) -> Result<Option<PathBuf>, String> {
     let name = name.trim_start_matches("./");
     let is_outside = |part: Component<'_>| !matches!(part, Component::Normal(_) | Component::CurDir);
     if name.is_empty() {
@@ -90,21 +179,13 @@ fn found(name: &str, base: &Path) -> Result<Vec<PathBuf>, String> {
         ));
     }
     match fs::metadata(base.join(name)) {
-        Ok(there) if there.is_file() => return Ok(vec![base.join(name)]),
+        Ok(there) if there.is_file() => Ok(Some(base.join(name))),
         Ok(there) if there.is_dir() => {
-            return Err(format!("the input `{name}` is a directory: write `{name}/**` for all files in it"));
+            Err(format!("the input `{name}` is a directory: write `{name}/**` for all files in it"))
         }
-        Ok(_) => return Err(format!("the input `{name}` is no regular file: bring the bytes along in one")),
-        Err(_) if !name.contains(['*', '?', '[', '{']) => {
-            return Err(format!("the input `{name}` is not a file in {}: check the path", base.display()));
-        }
-        Err(_) => {}
+        Ok(_) => Err(format!("the input `{name}` is no regular file: bring the bytes along in one")),
+        Err(_) => Ok(None),
     }
-    let found = lines::matches(name, base)?;
-    if found.is_empty() {
-        return Err(format!("the pattern `{name}` matches no file under `{}`: change it", base.display()));
-    }
-    Ok(found)
 }
 
 /// The input that lies at `source`, with the hashes of its parts.
@@ -128,7 +209,7 @@ fn input(source: &Path, base: &Path) -> Result<InputFile, String> {
     }
     Ok(InputFile {
         source: source.to_owned(),
-        input: Input { path: path.to_owned(), parts, bytes, executable },
+        input: Input { path: plain(path), parts, bytes, executable, of_units: false },
     })
 }
 

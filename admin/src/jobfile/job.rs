@@ -84,6 +84,16 @@ impl JobFile {
         starfarm_decomposers::open(&self.spec.space, Arc::new(chunks))
     }
 
+    /// The units whose values may stand in names of inputs.
+    pub(super) fn units_of_inputs(&self) -> inputs::Units {
+        let space = match self.spec.space.grows() {
+            true => Err("a program names them while the job runs: bring files along by a pattern".to_owned()),
+            false => self.opened(),
+        };
+        let parallel = matches!(&self.spec.work, Work::Command(command) if command.parallel);
+        inputs::Units { space, names: names_of(&self.spec.space), parallel }
+    }
+
     /// Programs for which the user names no folder start where the job was written, on nodes that have that folder.
     pub(crate) fn at_home(mut self, base: &Path) -> Self {
         if let Work::Command(command) = &mut self.spec.work
@@ -154,10 +164,11 @@ impl JobFile {
         outputs: &[String],
         base: &Path,
     ) -> Result<(), String> {
-        let names = names_of(&self.spec.space);
+        let (names, units) = (names_of(&self.spec.space), self.units_of_inputs());
         let Work::Command(command) = &mut self.spec.work else { return Ok(()) };
         if !inputs.is_empty() {
-            self.inputs = inputs::find(inputs, base)?;
+            let found = inputs::find(inputs, base, &units)?;
+            (self.inputs, command.unit_inputs) = (found.files, found.of_units);
             command.inputs = self.inputs.iter().map(|file| file.input.clone()).collect();
         }
         if !outputs.is_empty() {

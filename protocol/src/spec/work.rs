@@ -162,9 +162,13 @@ pub struct CommandWork {
     /// What becomes of all that the units wrote, at the job's end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merge: Option<Merge>,
-    /// Files that each unit finds in its scratch directory.
+    /// Files that units find in their scratch directories.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inputs: Vec<Input>,
+    /// Which of them a unit finds of those that are [of units](Input::of_units): their paths; `{}`, `{index}` and the
+    /// space's names are filled in.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unit_inputs: Vec<String>,
     /// Files that each unit makes there, by their paths; `{}`, `{index}` and the space's names are filled in.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outputs: Vec<String>,
@@ -191,6 +195,7 @@ impl Default for CommandWork {
             merge: None,
             stdin: None,
             inputs: Vec::new(),
+            unit_inputs: Vec::new(),
             outputs: Vec::new(),
             files_limit: FILES_LIMIT,
         }
@@ -272,10 +277,19 @@ pub struct Input {
     /// It may be executed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub executable: bool,
+    /// Only units whose `unit_inputs` give its path find it; else all do.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub of_units: bool,
 }
 
 /// Bytes of a part of an input.
 pub const INPUT_PART_BYTES: usize = 4 << 20;
+
+/// A relative path without what means nothing in it: `./a//b` is `a/b`.
+pub fn plain(path: &str) -> String {
+    let names: Vec<&str> = path.split('/').filter(|name| !matches!(*name, "" | ".")).collect();
+    names.join("/")
+}
 
 /// Whether a path leads to somewhere inside of a folder, whatever lies there: plain names, parted by `/`.
 pub fn is_inside(path: &str) -> bool {

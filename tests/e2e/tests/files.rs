@@ -1,12 +1,12 @@
 //! Files that a job brings along and files that its units make, without a file system that machines share.
 #![allow(clippy::unwrap_used)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use starfarm_e2e::{Daemon, Farm, each_done_once, program, run, until};
+use starfarm_e2e::{Daemon, Farm, Reply, each_done_once, program, run, until};
 
 /// A project of a script and two inputs, one of them of more than one part.
 fn project(farm: &Farm, script: &str, keys: &str) -> PathBuf {
@@ -87,6 +87,91 @@ fn inputs_come_along_and_files_come_back_also_through_restarts() {
     assert!(refused.stderr.contains("frame5.bin is there and has other bytes"), "{}", refused.stderr);
     assert_eq!(fs::read(out.join("frame5.bin")).unwrap(), b"mine");
     farm.cli(&["audit", "--outputs", farm.state().to_str().unwrap()]).exits(0);
+}
+
+/// Runs a command in the folder `dir`.
+fn in_folder(farm: &Farm, dir: &Path, words: &[&str]) -> Reply {
+    let mut command = program("starfarm", dir);
+    command.current_dir(dir).arg("--farm").arg(farm.state()).args(words);
+    run(command)
+}
+
+/// Of a folder a unit finds its own file and no other, by a job file, by flags, and by a line of GNU parallel's.
+#[test]
+fn units_have_inputs_of_their_own() {
+    let farm = Farm::with_workers(2, 2);
+    let dir = farm.temp().path().join("folder");
+    fs::create_dir_all(dir.join("in")).unwrap();
+    for name in ["a", "b[1]", "c c"] {
+        fs::write(dir.join("in").join(format!("{name}.txt")), format!("of {name}\n")).unwrap();
+    }
+    fs::write(dir.join("all.txt"), "of all\n").unwrap();
+    fs::write(dir.join("names"), "a\nb[1]\nc c\n").unwrap();
+    let script = "ls . in | tr '\\n' ' '; cat all.txt \"./in/$1.txt\"";
+    let task = |keys: &str| {
+        format!(
+            "[space]\nkind = \"list\"\nfile = \"names\"\n[task]\nexecutor = \"command\"\n\
+             inputs = [\"./in//{{}}.txt\", \"all.txt\"]\nretries = 0\n{keys}"
+        )
+    };
+    let script = serde_json::to_string(script).unwrap();
+    fs::write(
+        dir.join("job.toml"),
+        task(&format!("program = [\"sh\", \"-c\", {script}, \"sh\", \"{{}}\"]\n")),
+    )
+    .unwrap();
+    let id = submitted(&farm, &dir);
+    farm.wait(&id).exits(0);
+    let wrote = |id: &str| -> BTreeSet<String> {
+        let results = farm.results(id);
+        let outputs = results["outputs"].as_array().unwrap();
+        outputs.iter().map(|output| output["stdout"]["text"].as_str().unwrap().to_owned()).collect()
+    };
+    let of = |name: &str| format!(".: all.txt in  in: {name}.txt of all\nof {name}\n");
+    assert_eq!(wrote(&id), ["a", "b[1]", "c c"].map(of).into());
+    // Another job has the folder's files by then; a run over a whole task finds those of its units.
+    fs::write(
+        dir.join("job.toml"),
+        task("per = \"task\"\nunits_per_task = 2\nprogram = [\"sh\", \"-c\", \"echo in/*; cat {file}\"]\n"),
+    )
+    .unwrap();
+    let id = submitted(&farm, &dir);
+    farm.wait(&id).exits(0);
+    let of_two = "in/a.txt in/b[1].txt\na\nb[1]\n".to_owned();
+    assert_eq!(wrote(&id), [of_two, "in/c c.txt\nc c\n".to_owned()].into());
+    let line = "--wait --inputs {} --outputs {.}.out --dir out --parallel";
+    let words = ["submit"].into_iter().chain(line.split(' ')).chain([
+        "tr a-z A-Z < {} > {.}.out",
+        ":::",
+        "in/a.txt",
+        "in/c c.txt",
+    ]);
+    in_folder(&farm, &dir, &words.collect::<Vec<_>>()).exits(0);
+    let out = files(&dir.join("out"));
+    assert_eq!(
+        out,
+        [("in/a.out", "OF A\n"), ("in/c c.out", "OF C C\n")].map(|(n, b)| (n.to_owned(), b.into())).into()
+    );
+}
+
+#[test]
+fn inputs_that_units_lack_are_refused_by_name() {
+    let farm = Farm::start();
+    let dir = farm.temp().path().join("folder");
+    fs::create_dir_all(dir.join("in")).unwrap();
+    fs::write(dir.join("in/a.txt"), "").unwrap();
+    let cli_in = |words: &[&str]| in_folder(&farm, &dir, words);
+    for (names, inputs, words) in [
+        ("a\nd\n", "in/{}.txt", "unit 1: the input `in/d.txt` is not a file in"),
+        ("a\n../x\n", "in/{}.txt", "unit 1: the input `in/../x.txt` does not lie beneath"),
+        ("in\n", "{}", "unit 0: the input `in` is a directory"),
+    ] {
+        fs::write(dir.join("names"), names).unwrap();
+        let words_of = ["submit", "--lines", "names", "--inputs", inputs, "--", "true"];
+        cli_in(&words_of).exits(2).says(&[words]);
+    }
+    let range = ["submit", "--range", "0..100001", "--inputs", "in/{}.txt", "--", "true"];
+    cli_in(&range).exits(2).says(&["at most 100000 may have files of their own"]);
 }
 
 #[test]

@@ -4,6 +4,8 @@
 //! Output too long for a result is stored at the scheduler before its unit counts as done ([`Delivery`]), so a slot whose
 //! units write much waits while the scheduler is away; others go on.
 
+use std::borrow::Borrow;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -72,7 +74,7 @@ impl Command {
         let (limit, passed) = (work.output_limit, Default::default());
         let stdin = work.stdin.as_ref().map(|name| rules.text(name));
         let (cwd, cwd_optional) = (work.cwd.as_ref().map(PathBuf::from), work.cwd_optional);
-        let files = UnitFiles::new(work, &rules, space.units())?;
+        let files = UnitFiles::new(work, &*space)?;
         Ok(Self {
             per: work.per,
             slots: work.slots,
@@ -105,7 +107,7 @@ impl Command {
         lasts: &mut dyn FnMut() -> Option<Duration>,
     ) -> Result<(CommandUnit, Vec<Named>), FetchError> {
         let text = self.text(task, unit, &context.contents, cancel)?;
-        self.prepare(scratch, cancel, context)?;
+        self.prepare(scratch, [Ok(&text)], cancel, context)?;
         let run = self.run_line(&self.line(task, &scratch.0, &text), 1, cancel, lasts)?;
         self.record(run, scratch, &text, context)
     }
@@ -126,11 +128,20 @@ impl Command {
         }
     }
 
-    /// The scratch directory has a run's inputs and nothing else.
-    fn prepare(&self, scratch: &Scratch, cancel: &CancelFlag, context: &Context) -> Result<(), FetchError> {
+    /// The scratch directory has the inputs of a run over these units and nothing else.
+    fn prepare<T: Borrow<UnitText>>(
+        &self,
+        scratch: &Scratch,
+        units: impl IntoIterator<Item = Result<T, FetchError>>,
+        cancel: &CancelFlag,
+        context: &Context,
+    ) -> Result<(), FetchError> {
         scratch.empty().map_err(|error| FetchError::Refused(no_scratch(context, &error)))?;
-        let Some(files) = &self.files else { return Ok(()) };
-        files.bring(&scratch.0, cancel, context)?;
+        let (Some(files), mut own) = (&self.files, BTreeMap::new()) else { return Ok(()) };
+        if files.differ() {
+            units.into_iter().try_for_each(|text| files.own(text?.borrow(), &mut own))?;
+        }
+        files.bring(&scratch.0, &own, cancel, context)?;
         context.store.leave_room().map_err(FetchError::Refused)
     }
 
@@ -164,7 +175,8 @@ impl Command {
             let value = |unit| Ok(self.text(task, unit, &context.contents, cancel)?.value);
             beside.list(task, value)?;
         }
-        self.prepare(scratch, cancel, context)?;
+        let units = (task.lo..task.hi()).map(|unit| self.text(task, unit, &context.contents, cancel));
+        self.prepare(scratch, units, cancel, context)?;
         let text = together::text(&*self.space, task, beside.units());
         let mut line = self.line(task, &scratch.0, &text);
         line.env.push(("STARFARM_UNIT_COUNT".into(), task.units.to_string().into()));

@@ -1,14 +1,16 @@
 //! Files of a unit: its inputs are linked into its scratch directory, and what it made there is packed into an archive.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
+use starfarm_decomposers::Decomposer;
 use starfarm_decomposers::template::{Rules, Template, UnitText};
 use starfarm_protocol::bulk::Source;
 use starfarm_protocol::ids::ContentHash;
-use starfarm_protocol::spec::{CommandWork, Input, is_inside};
+use starfarm_protocol::spec::{CommandWork, Input, is_inside, plain};
 
 use super::executor::Context;
 use super::memory::{Held, Memory};
@@ -22,7 +24,11 @@ const PACK_BYTES: usize = 256 << 10;
 
 /// The files of a job's units.
 pub(super) struct UnitFiles {
+    /// Of all units.
     inputs: Vec<Input>,
+    /// Of those units that name them, by their paths.
+    of_units: BTreeMap<String, Input>,
+    unit_inputs: Vec<Template>,
     outputs: Vec<Template>,
     limit: u64,
     /// All units make files of these names, so each unit's have a folder of their own.
@@ -82,16 +88,24 @@ impl Source for Made {
 
 impl UnitFiles {
     /// `None` where the job has none.
-    pub(super) fn new(work: &CommandWork, rules: &Rules, units: u128) -> Result<Option<Self>, String> {
+    pub(super) fn new(work: &CommandWork, space: &dyn Decomposer) -> Result<Option<Self>, String> {
         if let Some(input) = work.inputs.iter().find(|input| !is_inside(&input.path)) {
             return Err(format!(
                 "the input `{}` would lie outside of the scratch directory: submit the job anew",
                 input.path
             ));
         }
+        let (names, limit, many_units) = (space.names(), work.files_limit, space.units() > 1);
+        let rules = Rules::of(work, &names);
         let outputs = work.outputs.iter().map(|name| rules.text(name)).collect();
-        let files =
-            Self { inputs: work.inputs.clone(), outputs, limit: work.files_limit, many_units: units > 1 };
+        // These are of single units, whatever one run computes.
+        let single = CommandWork { parallel: work.parallel, ..CommandWork::default() };
+        let unit_rules = Rules::of(&single, &names);
+        let unit_inputs = work.unit_inputs.iter().map(|name| unit_rules.text(name)).collect();
+        let (of_units, inputs): (Vec<Input>, _) =
+            work.inputs.iter().cloned().partition(|input| input.of_units);
+        let of_units = of_units.into_iter().map(|input| (input.path.clone(), input)).collect();
+        let files = Self { inputs, of_units, unit_inputs, outputs, limit, many_units };
         Ok(work.has_files().then_some(files))
     }
 
@@ -100,14 +114,48 @@ impl UnitFiles {
         self.outputs.is_empty()
     }
 
-    /// Links the inputs into `scratch`, which is empty. Those that are not here are fetched.
+    /// Units have inputs of their own.
+    pub(super) fn differ(&self) -> bool {
+        !self.unit_inputs.is_empty()
+    }
+
+    /// Adds the inputs of a unit's own to those in `own`, by their paths.
+    ///
+    /// # Errors
+    /// One did not come along; in words for a person.
+    pub(super) fn own<'a>(
+        &'a self,
+        text: &UnitText,
+        own: &mut BTreeMap<&'a str, &'a Input>,
+    ) -> Result<(), FetchError> {
+        for template in &self.unit_inputs {
+            let name = template.fill(text);
+            let path = plain(&String::from_utf8_lossy(&name));
+            match self.of_units.get_key_value(&path) {
+                Some((path, input)) => drop(own.insert(path, input)),
+                None if self.inputs.iter().any(|input| input.path == path) => {}
+                None => {
+                    let (index, name) = (text.index, String::from_utf8_lossy(&name));
+                    let why = format!(
+                        "the input `{name}` of unit {index} did not come along: submit the job again"
+                    );
+                    return Err(FetchError::Refused(why));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Links the inputs of all units, and those of `own`, into `scratch`, which is empty. Those that are not here are
+    /// fetched.
     pub(super) fn bring(
         &self,
         scratch: &Path,
+        own: &BTreeMap<&str, &Input>,
         cancel: &CancelFlag,
         context: &Context,
     ) -> Result<(), FetchError> {
-        for input in &self.inputs {
+        for input in self.inputs.iter().chain(own.values().copied()) {
             let to = scratch.join(&input.path);
             if let Some(folder) = to.parent() {
                 fs::create_dir_all(folder).map_err(|e| {
@@ -272,10 +320,20 @@ impl<W: Write> Write for Hashing<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
+
+    use starfarm_protocol::spec::{Per, Space};
+
     use crate::run::memory::IN_MEMORY_MAX;
     use crate::testing::TempDir;
 
     const UNIT: u128 = 7;
+
+    /// Nine units.
+    fn space() -> Box<dyn Decomposer> {
+        let space = Space::Range { from: 0, to: 9, step: 1 };
+        starfarm_decomposers::open(&space, Arc::new(starfarm_decomposers::NoChunks)).unwrap()
+    }
 
     fn collect(dir: &TempDir, outputs: &[&str], limit: u64) -> Result<Option<Made>, String> {
         collect_in(dir, outputs, limit, &Memory::default())
@@ -289,7 +347,7 @@ mod tests {
     ) -> Result<Option<Made>, String> {
         let outputs = outputs.iter().map(|name| (*name).to_owned()).collect();
         let work = CommandWork { outputs, files_limit: limit, ..CommandWork::default() };
-        let files = UnitFiles::new(&work, &Rules::of(&work, &[]), 9).unwrap().unwrap();
+        let files = UnitFiles::new(&work, &*space()).unwrap().unwrap();
         let text = UnitText { index: UNIT, value: b"v/../w".to_vec(), fields: Vec::new() };
         files.collect(&dir.0.join("scratch"), &text, memory).unwrap()
     }
@@ -361,12 +419,53 @@ mod tests {
         assert_eq!(collect(&dir, &["a/b", "a/b"], 3).unwrap().unwrap().count, 1, "one is taken once");
     }
 
+    /// Among 10^5 files of a folder a unit finds its own, and none is linked in vain.
+    #[test]
+    fn a_unit_has_the_inputs_of_all_and_its_own() {
+        let input = |path: &str, of_units| {
+            let path = path.to_owned();
+            Input { path, parts: Vec::new(), bytes: 0, executable: false, of_units }
+        };
+        for (per, parallel) in [(Per::Unit, false), (Per::Unit, true), (Per::Task, false)] {
+            let work = CommandWork {
+                inputs: vec![
+                    input("all", false),
+                    input("p/0.in", false),
+                    input("p/1.in", true),
+                    input("p/2.in", true),
+                ],
+                unit_inputs: vec!["./p//{}.in".into(), "p/{}.in".into()],
+                per,
+                parallel,
+                ..CommandWork::default()
+            };
+            let (files, space) = (UnitFiles::new(&work, &*space()).unwrap().unwrap(), space());
+            let own = |units: &[u128]| {
+                let mut own = BTreeMap::new();
+                let add = |unit: &u128| files.own(&UnitText::of(&*space, *unit).unwrap(), &mut own);
+                units.iter().try_for_each(add)?;
+                Ok(own.keys().map(|path| (*path).to_owned()).collect::<Vec<_>>())
+            };
+            assert!(files.differ());
+            assert_eq!(own(&[1]).unwrap(), ["p/1.in"]);
+            assert_eq!(own(&[0, 2, 1]).unwrap(), ["p/1.in", "p/2.in"], "all units have the first");
+            let why = "the input `./p//3.in` of unit 3 did not come along: submit the job again";
+            assert_eq!(own(&[3]), Err(FetchError::Refused(why.into())));
+        }
+    }
+
     #[test]
     fn an_input_that_would_lie_elsewhere_is_refused() {
-        let input = |path: &str| Input { path: path.into(), parts: Vec::new(), bytes: 0, executable: false };
+        let input = |path: &str| Input {
+            path: path.into(),
+            parts: Vec::new(),
+            bytes: 0,
+            executable: false,
+            of_units: false,
+        };
         for path in ["/etc/x", "../x", "a/../../x", "", "a//b"] {
             let work = CommandWork { inputs: vec![input(path)], ..CommandWork::default() };
-            assert!(UnitFiles::new(&work, &Rules::of(&work, &[]), 1).is_err(), "{path}");
+            assert!(UnitFiles::new(&work, &*space()).is_err(), "{path}");
         }
     }
 }

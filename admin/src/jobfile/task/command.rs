@@ -43,7 +43,8 @@ pub(super) const EXECUTOR: Executor = Executor {
                               [default: "unit", a run for each]
     inputs = ["scene.pov", "textures/**"]
                               files beneath the job file's folder; each unit
-                              finds them in the directory that it starts in
+                              finds them in the directory that it starts in, and
+                              of "in/{}.jpg" its own one
     outputs = ["frame{}.png"] files that each unit makes there
     files_limit = 1000000     bytes of a unit's outputs [default: 268435456]
     stdin = "{}.in"           file that a unit reads as standard input, from the
@@ -61,7 +62,7 @@ pub(super) const EXECUTOR: Executor = Executor {
     memory = "2GiB"           memory that a unit claims: units start where it is
                               free; nothing keeps them from using more
                               [default: none]
-  In `program`, `outputs`, `stdin` and `env`, {} is the unit's value, {index} its number, {NAME} a
+  In `program`, `inputs`, `outputs`, `stdin` and `env`, {} is the unit's value, {index} its number, {NAME} a
   value that the space names: the names of a grid, `clock` of frames.
 "#,
 };
@@ -80,7 +81,8 @@ fn read(section: &Section<'_>, job: &mut JobFile, base: &Path) -> Result<(), Job
         Per::Task => TASK_NAMES.map(str::to_owned).into(),
     };
     let list = |key, what| section.get(key).map_or_else(|| Ok(Vec::new()), |item: Item<'_>| item.array(what));
-    job.inputs = inputs::read(&list("inputs", "a list of files or patterns")?, base)?;
+    let found = inputs::read(&list("inputs", "a list of files or patterns")?, base, &job.units_of_inputs())?;
+    job.inputs = found.files;
     let outputs = inputs::outputs(&list("outputs", "a list of names of files")?, &names)?;
     let not_here = match job.inputs.iter().any(|file| file.input.path == first.trim_start_matches("./")) {
         // It is brought along.
@@ -119,6 +121,7 @@ fn read(section: &Section<'_>, job: &mut JobFile, base: &Path) -> Result<(), Job
         cwd_optional: false,
         merge: None,
         inputs: job.inputs.iter().map(|file| file.input.clone()).collect(),
+        unit_inputs: found.of_units,
         outputs,
         slots: section.read("slots", |item| item.integer_within(1, SLOTS_MAX.into()))?.unwrap_or(1) as u16,
         memory_bytes: section.read("memory", memory)?.unwrap_or(0),

@@ -226,6 +226,7 @@ fn a_command_with_everything() {
                 ),
                 merge: None,
                 inputs: [],
+                unit_inputs: [],
                 outputs: [],
                 files_limit: 268435456,
             },
