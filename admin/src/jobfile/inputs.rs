@@ -58,9 +58,9 @@ impl InputFile {
 const UNITS_MAX: u128 = 100_000;
 
 /// The units of a job, whose values stand in names of inputs.
-pub(super) struct Units {
-    /// Or why they are not known.
-    pub(super) space: Result<Box<dyn Decomposer>, String>,
+pub(super) struct Units<'a> {
+    /// Looks them up, or says why they are not known.
+    pub(super) open: Box<dyn Fn() -> Result<Box<dyn Decomposer>, String> + 'a>,
     pub(super) names: Vec<String>,
     pub(super) parallel: bool,
 }
@@ -75,7 +75,7 @@ pub(super) struct Inputs {
 }
 
 /// The inputs that `items` name, relative to `base`: files, patterns, or names in which values of units stand.
-pub(super) fn read(items: &[Item<'_>], base: &Path, units: &Units) -> Result<Inputs, JobFileError> {
+pub(super) fn read(items: &[Item<'_>], base: &Path, units: &Units<'_>) -> Result<Inputs, JobFileError> {
     let mut inputs = Inputs::default();
     for item in items {
         inputs.add(item.string()?, base, units).map_err(|words| item.error(words))?;
@@ -84,7 +84,7 @@ pub(super) fn read(items: &[Item<'_>], base: &Path, units: &Units) -> Result<Inp
 }
 
 /// The same of names that stand in no file.
-pub(super) fn find(names: &[String], base: &Path, units: &Units) -> Result<Inputs, String> {
+pub(super) fn find(names: &[String], base: &Path, units: &Units<'_>) -> Result<Inputs, String> {
     let mut inputs = Inputs::default();
     names.iter().try_for_each(|name| inputs.add(name, base, units))?;
     Ok(inputs.sorted())
@@ -98,7 +98,7 @@ impl Inputs {
         self
     }
 
-    fn add(&mut self, name: &str, base: &Path, units: &Units) -> Result<(), String> {
+    fn add(&mut self, name: &str, base: &Path, units: &Units<'_>) -> Result<(), String> {
         let base = path::absolute(if base.as_os_str().is_empty() { Path::new(".") } else { base })
             .map_err(|e| format!("the current directory cannot be found: {e}"))?;
         let rules = CommandWork { parallel: units.parallel, ..CommandWork::default() };
@@ -122,9 +122,9 @@ fn of_each_unit(
     name: &str,
     template: &Template,
     base: &Path,
-    units: &Units,
+    units: &Units<'_>,
 ) -> Result<BTreeSet<PathBuf>, String> {
-    let space = units.space.as_ref().map_err(|why| format!("the input `{name}` is of units, and {why}"))?;
+    let space = (units.open)().map_err(|why| format!("the input `{name}` is of units, and {why}"))?;
     let count = space.units();
     if count > UNITS_MAX {
         return Err(format!(
@@ -133,7 +133,7 @@ fn of_each_unit(
     }
     let mut files = BTreeSet::new();
     for unit in 0..count {
-        let text = UnitText::of(&**space, unit).map_err(|e| e.to_string())?;
+        let text = UnitText::of(&*space, unit).map_err(|e| e.to_string())?;
         let at_fault = |words: String| format!("unit {unit}: {words}");
         let path = String::from_utf8(template.fill(&text)).map_err(|e| {
             at_fault(format!("the input {:?} is not UTF-8", String::from_utf8_lossy(e.as_bytes())))

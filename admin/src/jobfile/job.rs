@@ -85,13 +85,13 @@ impl JobFile {
     }
 
     /// The units whose values may stand in names of inputs.
-    pub(super) fn units_of_inputs(&self) -> inputs::Units {
-        let space = match self.spec.space.grows() {
+    pub(super) fn units_of_inputs(&self) -> inputs::Units<'_> {
+        let open = || match self.spec.space.grows() {
             true => Err("a program names them while the job runs: bring files along by a pattern".to_owned()),
             false => self.opened(),
         };
         let parallel = matches!(&self.spec.work, Work::Command(command) if command.parallel);
-        inputs::Units { space, names: names_of(&self.spec.space), parallel }
+        inputs::Units { open: Box::new(open), names: names_of(&self.spec.space), parallel }
     }
 
     /// Programs for which the user names no folder start where the job was written, on nodes that have that folder.
@@ -164,10 +164,10 @@ impl JobFile {
         outputs: &[String],
         base: &Path,
     ) -> Result<(), String> {
-        let (names, units) = (names_of(&self.spec.space), self.units_of_inputs());
+        let names = names_of(&self.spec.space);
+        let found = inputs::find(inputs, base, &self.units_of_inputs())?;
         let Work::Command(command) = &mut self.spec.work else { return Ok(()) };
         if !inputs.is_empty() {
-            let found = inputs::find(inputs, base, &units)?;
             (self.inputs, command.unit_inputs) = (found.files, found.of_units);
             command.inputs = self.inputs.iter().map(|file| file.input.clone()).collect();
         }

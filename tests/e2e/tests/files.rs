@@ -170,6 +170,11 @@ fn inputs_that_units_lack_are_refused_by_name() {
         let words_of = ["submit", "--lines", "names", "--inputs", inputs, "--", "true"];
         cli_in(&words_of).exits(2).says(&[words]);
     }
+    let own = "[space]\nkind = \"program\"\nprogram = [\"cat\"]\n[task]\nexecutor = \"command\"\nprogram = [\"true\"]\n";
+    fs::write(dir.join("own.toml"), format!("{own}inputs = [\"in/{{}}.txt\"]\n")).unwrap();
+    cli_in(&["submit", "own.toml"])
+        .exits(2)
+        .says(&["a program names them while the job runs: bring files along"]);
     let range = ["submit", "--range", "0..100001", "--inputs", "in/{}.txt", "--", "true"];
     cli_in(&range).exits(2).says(&["at most 100000 may have files of their own"]);
 }
