@@ -1,6 +1,8 @@
 //! What is odd about a job that can be submitted as it is: slips that nothing refuses.
 
-use starfarm_decomposers::template::Rules;
+use std::collections::HashMap;
+
+use starfarm_decomposers::template::{Rules, UnitText};
 use starfarm_protocol::job::{Per, Sizing};
 use starfarm_protocol::spec::{CommandWork, Work};
 use strsim::levenshtein;
@@ -9,6 +11,8 @@ use super::job::{JobFile, names_of};
 
 /// Giving out a task costs microseconds, and its way to the worker a round trip: a shorter task is mostly that.
 const SHORT_TASK_US: u64 = 10_000;
+/// Most units whose files are compared by their names.
+const UNITS_LOOKED_AT: u128 = 100_000;
 /// What programs are told of their unit without a placeholder.
 const UNIT_VARIABLE: &str = "STARFARM_UNIT_INDEX";
 
@@ -24,6 +28,7 @@ impl JobFile {
             let rules = Rules::of(command, &names_of(&self.spec.space));
             placeholders(command, &rules, units, &mut notes);
         }
+        notes.extend(self.one_name_of_two());
         if self.repeated_targets > 0 {
             let (left, plural) = (self.repeated_targets, if self.repeated_targets == 1 { "" } else { "s" });
             notes.push(format!("{left} repeated target{plural} left out: each is looked for once"));
@@ -36,6 +41,37 @@ impl JobFile {
             _ => {}
         }
         notes
+    }
+}
+
+impl JobFile {
+    /// Two units that make a file of the same name: it cannot be written into one folder. Of very many units nobody looks.
+    fn one_name_of_two(&self) -> Option<String> {
+        let Work::Command(command) = &self.spec.work else { return None };
+        let units = starfarm_decomposers::units(&self.spec.space).ok()?;
+        if command.per == Per::Task || command.outputs.is_empty() || units > UNITS_LOOKED_AT {
+            return None;
+        }
+        let space = self.opened().ok()?;
+        let rules = Rules::of(command, &space.names());
+        let templates = command.outputs.iter().map(|name| rules.text(name));
+        // Of one that is the same for all units each has its own, in a folder.
+        let templates: Vec<_> = templates.filter(|template| !template.is_fixed()).collect();
+        let mut made = HashMap::new();
+        for unit in 0..units {
+            let text = UnitText::of(&*space, unit).ok()?;
+            for template in &templates {
+                let name = template.fill(&text);
+                let shown = String::from_utf8_lossy(&name).into_owned();
+                if let Some(first) = made.insert(name, unit).filter(|first| *first != unit) {
+                    return Some(format!(
+                        "units {first} and {unit} both make `{shown}`, and --dir can write one of them: put {{index}} \
+                         into the name in `outputs`"
+                    ));
+                }
+            }
+        }
+        None
     }
 }
 
@@ -142,6 +178,23 @@ mod tests {
         );
         noted(GRID, &program("\"$STARFARM_UNIT_INDEX\""), expect![[""]]);
         noted("kind = \"range\"\nfrom = 0\nto = 1", &program("\"x\""), expect![[""]]);
+    }
+
+    #[test]
+    fn two_units_that_make_one_file_are_told() {
+        let outputs = |names: &str| {
+            format!("executor = \"command\"\nprogram = [\"true\", \"{{}}\"]\noutputs = [{names}]")
+        };
+        noted(
+            GRID,
+            &outputs("\"{mode}.png\""),
+            expect![[r#"
+            units 0 and 1 both make `a.png`, and --dir can write one of them: put {index} into the name in `outputs`
+        "#]],
+        );
+        // Of a fixed name each unit has its own.
+        noted(GRID, &outputs("\"{rate}.png\", \"same.png\", \"{mode}-{rate}\""), expect![[""]]);
+        noted(GRID, &(outputs("\"{lo}.png\"").replace("{}", "{hi}") + "\nper = \"task\""), expect![[""]]);
     }
 
     #[test]
