@@ -5,7 +5,7 @@
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 
 use starfarm_protocol::bytes::Reader;
 use starfarm_protocol::ids::{ContentHash, FarmId, JobId};
@@ -39,12 +39,21 @@ impl Board {
         Ok((Self { farm, slots, file }, died))
     }
 
+    /// The slot has begun with a unit: what it needs may still have to be fetched.
     pub(crate) fn begin(&self, slot: u16, job: JobId, unit: u128) {
-        self.set(slot, Some((job, unit)));
+        *self.unit(slot) = Some((job, unit));
+    }
+
+    /// The slot computes the unit that it has begun with, until this is dropped: should the process die meanwhile, that
+    /// unit may be to blame. It is not while its inputs are fetched or its outputs are stored.
+    pub(crate) fn computes(&self, slot: u16) -> Computing<'_> {
+        let unit = *self.unit(slot);
+        self.record(slot, unit);
+        Computing(self, slot)
     }
 
     pub(crate) fn end(&self, slot: u16) {
-        self.set(slot, None);
+        *self.unit(slot) = None;
     }
 
     pub(crate) fn running(&self) -> impl Iterator<Item = (u16, JobId, u128)> {
@@ -54,10 +63,22 @@ impl Board {
         })
     }
 
-    fn set(&self, slot: u16, unit: Unit) {
-        *self.slots[usize::from(slot)].lock().expect("a panic ends the process") = unit;
+    fn unit(&self, slot: u16) -> MutexGuard<'_, Unit> {
+        self.slots[usize::from(slot)].lock().expect("a panic ends the process")
+    }
+
+    fn record(&self, slot: u16, unit: Unit) {
         // A disk that takes no 32 bytes will be noticed elsewhere; here it costs no more than the blame.
         let _ = self.file.write_at(&record(self.farm, unit), u64::from(slot) * RECORD_BYTES as u64);
+    }
+}
+
+/// A unit that may kill this process.
+pub(crate) struct Computing<'a>(&'a Board, u16);
+
+impl Drop for Computing<'_> {
+    fn drop(&mut self) {
+        self.0.record(self.1, None);
     }
 }
 
@@ -91,12 +112,20 @@ mod tests {
         let path = dir.0.join("running");
         let (board, died) = Board::open(&path, FARM, 3).unwrap();
         assert_eq!(died, []);
-        board.begin(0, JobId(1), 5);
-        board.begin(2, JobId(9), u128::MAX);
-        board.begin(0, JobId(1), 6);
+        for (slot, job, unit) in [(0, 1, 5), (2, 9, u128::MAX), (0, 1, 6)] {
+            board.begin(slot, JobId(job), unit);
+            std::mem::forget(board.computes(slot));
+        }
+        // One that has ended, and one whose inputs are fetched or whose outputs are stored.
         board.begin(1, JobId(4), 4);
+        drop(board.computes(1));
+        assert_eq!(board.running().map(|(slot, ..)| slot).collect::<Vec<_>>(), [0, 1, 2]);
         board.end(1);
-        assert_eq!(board.running().collect::<Vec<_>>(), [(0, JobId(1), 6), (2, JobId(9), u128::MAX)]);
+        board.begin(1, JobId(4), 5);
+        assert_eq!(
+            board.running().collect::<Vec<_>>(),
+            [(0, JobId(1), 6), (1, JobId(4), 5), (2, JobId(9), u128::MAX)]
+        );
         drop(board);
         let (_, died) = Board::open(&path, FARM, 1).unwrap();
         assert_eq!(died, [(JobId(1), 6), (JobId(9), u128::MAX)]);
@@ -109,8 +138,10 @@ mod tests {
         let dir = TempDir::new();
         let path = dir.0.join("running");
         let (board, _) = Board::open(&path, FARM, 2).unwrap();
-        board.begin(0, JobId(1), 5);
-        board.begin(1, JobId(1), 6);
+        for (slot, unit) in [(0, 5), (1, 6)] {
+            board.begin(slot, JobId(1), unit);
+            std::mem::forget(board.computes(slot));
+        }
         let (_, of_other) = Board::open(&path, FarmId([2; 16]), 2).unwrap();
         assert_eq!(of_other, []);
         let whole: Vec<u8> = [5, 6].iter().flat_map(|unit| record(FARM, Some((JobId(1), *unit)))).collect();

@@ -3,7 +3,7 @@
 //! thrown away under nobody. A program that writes to an input all the same spoils it for nobody else: that is seen, and
 //! the file is fetched again.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
@@ -47,7 +47,38 @@ pub(crate) fn disk(dir: &Path) -> io::Result<(u64, u64)> {
 #[derive(Debug, Default)]
 struct Files {
     by_name: HashMap<String, Kept>,
+    /// Their names, by when they were asked for last.
+    by_age: BTreeMap<u64, String>,
+    bytes: u64,
     asked: u64,
+}
+
+impl Files {
+    /// A file in this state from now on, as the one that was asked for last.
+    fn put(&mut self, name: &str, bytes: u64, state: State) {
+        self.remove(name);
+        self.asked += 1;
+        self.by_age.insert(self.asked, name.to_owned());
+        self.by_name.insert(name.to_owned(), Kept { bytes, state, asked: self.asked });
+        self.bytes += bytes;
+    }
+
+    fn remove(&mut self, name: &str) {
+        if let Some(kept) = self.by_name.remove(name) {
+            self.by_age.remove(&kept.asked);
+            self.bytes -= kept.bytes;
+        }
+    }
+
+    /// The state of a file, which is asked for now.
+    fn ask(&mut self, name: &str) -> Option<State> {
+        let kept = self.by_name.get_mut(name)?;
+        self.asked += 1;
+        let before = std::mem::replace(&mut kept.asked, self.asked);
+        let name = self.by_age.remove(&before).expect("each file has its place");
+        self.by_age.insert(self.asked, name);
+        Some(kept.state)
+    }
 }
 
 #[derive(Debug)]
@@ -94,8 +125,7 @@ impl Store {
             let Some(name) = name.to_str().filter(|name| there.is_file() && !name.ends_with(PART)) else {
                 continue;
             };
-            let kept = Kept { bytes: there.len(), state: State::Unread, asked: 0 };
-            files.by_name.insert(name.to_owned(), kept);
+            files.put(name, there.len(), State::Unread);
         }
         let files = Mutex::new(files);
         Ok(Self { dir: dir.to_owned(), bytes_max, disk, files, changed: Condvar::new() })
@@ -137,13 +167,7 @@ impl Store {
         let name = name_of(input);
         loop {
             let mut files = self.lock();
-            files.asked += 1;
-            let asked = files.asked;
-            let state = files.by_name.get_mut(&name).map(|kept| {
-                kept.asked = asked;
-                kept.state
-            });
-            match state {
+            match files.ask(&name) {
                 Some(State::Taken) if cancel.is_raised() => return Err(FetchError::Cancelled),
                 Some(State::Taken) => {
                     drop(self.changed.wait_timeout(files, LOOK).expect("a panic ends the process"));
@@ -152,15 +176,13 @@ impl Store {
                     // Nobody throws it away as long as the lock is held.
                     match self.link_whole(&name, seen, to) {
                         Ok(true) => return Ok(()),
-                        Ok(false) => drop(files.by_name.remove(&name)),
+                        Ok(false) => files.remove(&name),
                         Err(e) => return Err(no_room(input, &e)),
                     }
                 }
                 Some(State::Unread) | None => {
                     self.make_room(&mut files, &name, input.bytes);
-                    files
-                        .by_name
-                        .insert(name.clone(), Kept { bytes: input.bytes, state: State::Taken, asked });
+                    files.put(&name, input.bytes, State::Taken);
                     drop(files);
                     self.settle(&name, self.take_beside(input, &name, fetch))?;
                 }
@@ -188,7 +210,7 @@ impl Store {
                 Ok(())
             }
             Err(error) => {
-                files.by_name.remove(name);
+                files.remove(name);
                 Err(error)
             }
         };
@@ -253,9 +275,9 @@ impl Store {
 
     /// Throws away what was not asked for the longest, until there is room for `bytes` more, or nothing else is left.
     fn make_room(&self, files: &mut Files, name: &str, bytes: u64) {
+        let own = files.by_name.get(name).map_or(0, |kept| kept.bytes);
         loop {
-            let all: u64 =
-                files.by_name.iter().filter(|(other, _)| *other != name).map(|(_, kept)| kept.bytes).sum();
+            let all = files.bytes - own;
             if all.saturating_add(bytes) <= self.bytes_max || !self.drop_oldest(files, |other| other != name)
             {
                 return;
@@ -265,11 +287,10 @@ impl Store {
 
     /// Throws away what was not asked for the longest, of the files that `may` go; false where none is left.
     fn drop_oldest(&self, files: &mut Files, may: impl Fn(&str) -> bool) -> bool {
-        let may = |(name, kept): &(&String, &Kept)| kept.state != State::Taken && may(name);
-        let oldest = files.by_name.iter().filter(may).min_by_key(|(_, kept)| kept.asked);
-        let Some(oldest) = oldest.map(|(name, _)| name.clone()) else { return false };
+        let may = |name: &&String| files.by_name[*name].state != State::Taken && may(name);
+        let Some(oldest) = files.by_age.values().find(may).cloned() else { return false };
         let _ = fs::remove_file(self.dir.join(&oldest));
-        files.by_name.remove(&oldest);
+        files.remove(&oldest);
         true
     }
 

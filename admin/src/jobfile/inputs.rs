@@ -172,6 +172,12 @@ fn lies_there(name: &str, base: &Path) -> Result<Option<PathBuf>, String> {
     if name.is_empty() {
         return Err("the name of an input is empty: name a file".to_owned());
     }
+    if Path::new(name).starts_with(base) {
+        return Err(format!(
+            "the input `{name}` is an absolute path, and units find inputs by their paths from the job file's folder: \
+             name it by that. The units of a `glob` are absolute: list such paths in a file instead"
+        ));
+    }
     if Path::new(name).components().any(is_outside) {
         return Err(format!(
             "the input `{name}` does not lie beneath the job file's folder: move or link it there, and write its path \

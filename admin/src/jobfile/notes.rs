@@ -78,7 +78,7 @@ impl JobFile {
 fn placeholders(command: &CommandWork, rules: &Rules, units: u128, notes: &mut Vec<String>) {
     let texts: Vec<&String> =
         command.program.iter().chain(command.env.values()).chain(&command.stdin).collect();
-    let fixed = texts.iter().all(|text| rules.text(text).is_fixed());
+    let fixed = texts.iter().all(|text| rules.text(text).is_fixed()) && command.unit_inputs.is_empty();
     let known: Vec<&str> = std::iter::once("index").chain(rules.names().iter().map(String::as_str)).collect();
     for word in texts.iter().flat_map(|text| words_in_braces(text)) {
         if known.contains(&word) {

@@ -170,6 +170,9 @@ fn inputs_that_units_lack_are_refused_by_name() {
         let words_of = ["submit", "--lines", "names", "--inputs", inputs, "--", "true"];
         cli_in(&words_of).exits(2).says(&[words]);
     }
+    fs::write(dir.join("names"), dir.join("in/a.txt").to_str().unwrap()).unwrap();
+    let absolute = ["submit", "--lines", "names", "--inputs", "{}", "--", "true"];
+    cli_in(&absolute).exits(2).says(&["is an absolute path, and units find inputs by their paths from"]);
     let own = "[space]\nkind = \"program\"\nprogram = [\"cat\"]\n[task]\nexecutor = \"command\"\nprogram = [\"true\"]\n";
     fs::write(dir.join("own.toml"), format!("{own}inputs = [\"in/{{}}.txt\"]\n")).unwrap();
     cli_in(&["submit", "own.toml"])

@@ -108,7 +108,7 @@ impl Command {
     ) -> Result<(CommandUnit, Vec<Named>), FetchError> {
         let text = self.text(task, unit, &context.contents, cancel)?;
         self.prepare(scratch, [Ok(&text)], cancel, context)?;
-        let run = self.run_line(&self.line(task, &scratch.0, &text), 1, cancel, lasts)?;
+        let run = self.run_line(&self.line(task, &scratch.0, &text), 1, cancel, lasts, context)?;
         self.record(run, scratch, &text, context)
     }
 
@@ -119,8 +119,11 @@ impl Command {
         units: u64,
         cancel: &CancelFlag,
         lasts: &mut dyn FnMut() -> Option<Duration>,
+        context: &Context,
     ) -> Result<UnitRun, FetchError> {
+        let computing = context.board.computes(context.slot);
         let run = exec::run_noting(line, cancel, Patience::default(), lasts);
+        drop(computing);
         self.learn(&run, units);
         match self.refusal(&run.end) {
             Some(why) => Err(FetchError::Refused(why.to_owned())),
@@ -186,7 +189,7 @@ impl Command {
             line.env.push(("STARFARM_DONE".into(), progress.0.clone().into()));
             line.progress = Some(progress);
         }
-        let run = self.run_line(&line, task.units, cancel, &mut || delivery.go_on(report))?;
+        let run = self.run_line(&line, task.units, cancel, &mut || delivery.go_on(report), context)?;
         let told = line.progress.filter(|_| run.end != End::Exit(0)).and_then(|progress| progress.told());
         let mut deliver = |run: UnitRun, units: u64| {
             let (outcome, named) = self.record(run, scratch, &text, context)?;

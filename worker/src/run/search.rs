@@ -41,6 +41,7 @@ impl Executor for Search {
         let (mut next, mut hits) = (task.lo, Vec::new());
         while next < task.hi() && !cancel.is_raised() {
             context.board.begin(context.slot, task.job, next);
+            let _computing = context.board.computes(context.slot);
             let start = Instant::now();
             let reached = self
                 .0

@@ -210,7 +210,11 @@ fn kept_out(node: &Node, now_us: u64, found: &mut Findings) {
 }
 
 fn node_facts(node: &Node, held: usize, now_us: u64, found: &mut Findings) {
-    found.fact("state", FactValue::Word(node.health().state().word().to_owned()));
+    let state = match node.health().presence {
+        Presence::Left { revoked: false, .. } => "left",
+        _ => node.health().state().word(),
+    };
+    found.fact("state", FactValue::Word(state.to_owned()));
     found.count("slots", node.slots());
     found.count("tasks_in_dq", held);
     found.count("tasks_in_its_queue", node.queued_tasks);
