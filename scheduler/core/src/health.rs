@@ -204,6 +204,11 @@ impl Health {
         self.state() == NodeState::Lost
     }
 
+    /// Its worker left by itself, and said so.
+    pub(crate) fn has_left(&self) -> bool {
+        matches!(self.presence, Presence::Left { revoked: false, .. })
+    }
+
     /// It said hello, and did not leave since nor is it lost.
     pub(crate) fn is_there(&self) -> bool {
         self.boot().is_some() && !self.is_lost()

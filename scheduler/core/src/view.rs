@@ -19,7 +19,6 @@ use starfarm_protocol::units::Units;
 use starfarm_protocol::wire::FailReason;
 
 use crate::farm::Farm;
-use crate::health::Presence;
 use crate::job::{Body, FailedUnit, Job, JobState};
 use crate::links;
 use crate::node::Node;
@@ -420,7 +419,7 @@ fn node_info(id: NodeId, node: &mut Node, held: usize, taken: Resources, now_us:
         name: node.name.to_string(),
         key: None,
         state: node.health().state(),
-        left: matches!(node.health().presence, Presence::Left { revoked: false, .. }),
+        left: node.health().has_left(),
         why: node.why().map_or_else(String::new, |why| why.to_string()),
         drained: node.health().drain.by_person,
         // As watchers were told: to find it out for all nodes takes a walk through all jobs for each.

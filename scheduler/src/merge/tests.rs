@@ -111,6 +111,14 @@ struct World {
 }
 
 impl World {
+    /// The results of all units.
+    fn all(&self) -> Results<'_> {
+        let House { outputs, blobs, .. } = &self.house;
+        let mut done = UnitSet::default();
+        done.insert(0, self.job.units_total.0);
+        Results { job: JOB, done, outputs, blobs }
+    }
+
     fn new(seed: u64) -> Self {
         let mut random = SplitMix64(seed);
         let scratch = Scratch::new(&format!("merge-{seed}"));
@@ -380,10 +388,7 @@ fn by_shell(script: &str, outputs: &[&str]) -> Merge {
 fn a_merge_whose_program_makes_something_else_than_files_fails_in_words() {
     let mut world = World::new(0);
     world.runs();
-    let House { outputs, blobs, merges } = &world.house;
-    let mut done = UnitSet::default();
-    done.insert(0, world.job.units_total.0);
-    let results = Results { job: JOB, done, outputs, blobs };
+    let (results, merges) = (world.all(), &world.house.merges);
     let why = |script| merge(merges, &results, (&by_shell(script, &["d/f"]), 1), &|| None).why;
     assert_eq!(why("mkdir d; echo 7 > d/f"), "");
     for (script, told) in [
@@ -402,10 +407,7 @@ fn a_merge_whose_program_makes_something_else_than_files_fails_in_words() {
 fn a_merge_that_fills_the_disk_is_ended_and_leaves_nothing() {
     let mut world = World::new(0);
     world.runs();
-    let House { outputs, blobs, merges } = &world.house;
-    let mut done = UnitSet::default();
-    done.insert(0, world.job.units_total.0);
-    let results = Results { job: JOB, done, outputs, blobs };
+    let (results, merges) = (world.all(), &world.house.merges);
     let output = merges.path(JOB, "output");
     let lacks = || {
         let bytes = std::fs::metadata(&output).map_or(0, |there| there.len());

@@ -52,11 +52,12 @@ impl StreamFiles {
         let space = opened(source, &space)?;
         let rules = Rules::of(&work, &space.names());
         let known = |word: &str| word == "index" || rules.names().iter().any(|name| name == word);
-        for name in [&names.stdout, &names.stderr].into_iter().flatten().filter(|_| !work.parallel) {
+        for name in [&names.stdout, &names.stderr].into_iter().flatten() {
             if name.is_empty() {
                 return Err(Failure::usage("--stdout and --stderr name files, and one of them is empty"));
             }
-            if let Some(word) = words_in_braces(name).into_iter().find(|word| !known(word)) {
+            let unknown = words_in_braces(name).into_iter().find(|word| !known(word));
+            if let Some(word) = unknown.filter(|_| !work.parallel) {
                 let all: Vec<String> = rules.names().iter().map(|name| format!(", `{{{name}}}`")).collect();
                 let all = all.concat();
                 return Err(Failure::usage(format!(

@@ -210,10 +210,7 @@ fn kept_out(node: &Node, now_us: u64, found: &mut Findings) {
 }
 
 fn node_facts(node: &Node, held: usize, now_us: u64, found: &mut Findings) {
-    let state = match node.health().presence {
-        Presence::Left { revoked: false, .. } => "left",
-        _ => node.health().state().word(),
-    };
+    let state = if node.health().has_left() { "left" } else { node.health().state().word() };
     found.fact("state", FactValue::Word(state.to_owned()));
     found.count("slots", node.slots());
     found.count("tasks_in_dq", held);
