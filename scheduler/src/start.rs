@@ -336,7 +336,7 @@ fn wire(
         Links { inputs, sender: to_sender, journal: to_journal, state, events: to_status, log, bells };
     let shared = Arc::clone(&house.shared);
     let mut threads = vec![
-        spawn("dispatcher", move || dispatcher::run(farm, &links, &shared)),
+        spawn("dispatcher", move || dispatcher::run(farm, links, &shared)),
         spawn("result", move || {
             result.run(starfarm_net::Receiver::new(receiving), starfarm_net::Sender::new(answering));
         }),

@@ -44,8 +44,24 @@ pub(crate) struct Links {
     pub(crate) bells: Arc<Bells>,
 }
 
-/// Runs until it is told to stop.
-pub(crate) fn run(mut farm: Farm, links: &Links, shared: &Arc<Shared>) {
+impl Links {
+    /// Drops what still comes in until nobody is left to send. A channel whose receiver has gone keeps what is in
+    /// it while it has a sender: a question behind the last turn would be held for ever by the thread that asked
+    /// it. The other links go first, since those at their far ends send here too.
+    fn refuse_the_rest(self) {
+        let inputs = self.inputs.clone();
+        drop(self);
+        inputs.iter().for_each(drop);
+    }
+}
+
+/// Runs until it is told to stop, and then until all who can ask it something have gone.
+pub(crate) fn run(farm: Farm, links: Links, shared: &Arc<Shared>) {
+    serve(farm, &links, shared);
+    links.refuse_the_rest();
+}
+
+fn serve(mut farm: Farm, links: &Links, shared: &Arc<Shared>) {
     let mut deeds = Deeds::default();
     let (mut waiting, mut doubt) = (Waiting::default(), Doubt::default());
     let mut beat = Beat::new(&farm, shared.now_us());

@@ -91,23 +91,54 @@ fn told(batches: &Receiver<Vec<Outgoing>>) -> Vec<(u16, &'static str)> {
     told
 }
 
-#[test]
-fn what_was_meant_for_an_incarnation_that_has_gone_is_not_sealed_for_the_next_one() {
-    let dir = std::env::temp_dir().join(format!("starfarm-dispatcher-{}", std::process::id()));
+/// A dispatcher with a farm without jobs, and the far ends of its links.
+struct Stage {
+    dir: std::path::PathBuf,
+    to_dispatcher: Sender<Input>,
+    batches: Receiver<Vec<Outgoing>>,
+    records: Receiver<ToJournal>,
+    shared: Arc<Shared>,
+    thread: std::thread::JoinHandle<()>,
+}
+
+fn stage(name: &str, first: Vec<Input>) -> Stage {
+    let dir = std::env::temp_dir().join(format!("starfarm-dispatcher-{name}-{}", std::process::id()));
     let (state, _) = StateDir::open(&dir).unwrap();
     let (to_dispatcher, inputs) = bounded(64);
     let (sender, batches) = bounded(64);
     let (journal, records) = bounded(64);
     let (events, _told) = bounded(64);
+    first.into_iter().for_each(|input| to_dispatcher.send(input).unwrap());
     let links =
         Links { inputs, sender, journal, state: Arc::new(state), events, log: None, bells: Arc::default() };
     let shared = Shared::new(1_000_000);
     let farm = Farm::new(Config::new(FarmId([1; 16]), Epoch(1)), shared.now_us());
-    let thread = {
-        let shared = Arc::clone(&shared);
-        std::thread::spawn(move || run(farm, &links, &shared))
-    };
+    let theirs = Arc::clone(&shared);
+    let thread = std::thread::spawn(move || run(farm, links, &theirs));
+    Stage { dir, to_dispatcher, batches, records, shared, thread }
+}
 
+/// A thread that asks has an end of the channel itself: a question behind the last turn was in it for ever, and a
+/// scheduler that should stop waited for that thread.
+#[test]
+fn a_question_behind_the_stop_is_refused_while_its_asker_holds_the_channel() {
+    let (reply, answer) = oneshot::channel();
+    let question = super::super::Question { act: Box::new(|_, _, _| Response::Done), reply };
+    let Stage { dir, to_dispatcher, batches, records, thread, .. } =
+        stage("late", vec![Input::Stop, Input::Ask(question)]);
+    let (refused, is_refused) = bounded(1);
+    std::thread::spawn(move || refused.send(answer.blocking_recv().is_err()));
+    assert_eq!(is_refused.recv_timeout(Duration::from_secs(10)), Ok(true));
+    // Those who hear from the dispatcher hear of its end before the last who sends to it has gone.
+    assert!(batches.iter().next().is_none() && records.iter().next().is_none());
+    drop(to_dispatcher);
+    thread.join().unwrap();
+    std::fs::remove_dir_all(&dir).unwrap();
+}
+
+#[test]
+fn what_was_meant_for_an_incarnation_that_has_gone_is_not_sealed_for_the_next_one() {
+    let Stage { dir, to_dispatcher, batches, records, shared, thread } = stage("session", Vec::new());
     let (new, result) = job_and_result();
     let (reply, _answer) = oneshot::channel();
     let act = Box::new(move |farm: &mut Farm, now_us, deeds: &mut Deeds| {
@@ -128,6 +159,7 @@ fn what_was_meant_for_an_incarnation_that_has_gone_is_not_sealed_for_the_next_on
     }
     comes(2).into_iter().for_each(|input| to_dispatcher.send(input).unwrap());
     to_dispatcher.send(Input::Stop).unwrap();
+    drop(to_dispatcher);
     thread.join().unwrap();
     std::fs::remove_dir_all(&dir).unwrap();
     assert_eq!(told(&batches), [(1, "welcome"), (1, "acknowledged"), (2, "welcome")]);
