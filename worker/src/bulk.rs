@@ -25,6 +25,18 @@ pub(crate) enum FetchError {
     Cancelled,
     /// The scheduler has no such content, or does not take it; why, in words.
     Refused(String),
+    /// The disk has no room now; in words.
+    NoRoom(String),
+}
+
+impl FetchError {
+    /// What an error of the disk means, which `why` tells of.
+    pub(crate) fn of_disk(error: &io::Error, why: String) -> Self {
+        match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::NoRoom(why),
+            _ => Self::Refused(why),
+        }
+    }
 }
 
 struct Ticket {

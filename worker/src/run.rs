@@ -9,6 +9,7 @@ mod files;
 mod memory;
 mod nothing;
 mod record;
+mod room;
 mod search;
 mod together;
 
@@ -29,6 +30,7 @@ use executor::Executor;
 pub(crate) use failed::Failed;
 pub(crate) use memory::Memory;
 use nothing::Nothing;
+pub(crate) use room::Room;
 use search::Search;
 
 /// Prepared specifications that are kept; a worker seldom has tasks of more than two jobs.
@@ -66,7 +68,7 @@ impl Programs {
                 report.refuse(task, task.lo, "the task lies beyond the end of its job's space");
             }
             Ok(program) => program.run(task, cancel, context, report),
-            Err(FetchError::Refused(why)) => report.refuse(task, task.lo, &why),
+            Err(FetchError::Refused(why) | FetchError::NoRoom(why)) => report.refuse(task, task.lo, &why),
             Err(FetchError::Cancelled) => {}
         }
     }

@@ -16,7 +16,7 @@ use crate::contents::Contents;
 use crate::event::Event;
 use crate::exec::CancelFlag;
 use crate::report::Report;
-use crate::run::{Context, Failed, Memory, Programs};
+use crate::run::{Context, Failed, Memory, Programs, Room};
 use crate::state::State;
 use crate::store::{Store, disk};
 
@@ -64,11 +64,13 @@ pub(crate) fn start_slots(
     let store = Arc::new(Store::open(&inputs, options.store.map_or_else(|| half_of_free(&inputs), Ok)?)?);
     let keep = |most| Failed::open(&state.path("failed"), most).map(Arc::new);
     let failed = options.keep_failed.map(usize::from).map(keep).transpose()?;
-    let (programs, memory) = (Arc::new(Programs::default()), Memory::default());
+    let programs = Arc::new(Programs::default());
+    let (memory, room) = (Memory::default(), Room::default());
     let start = |slot| {
         let (board, contents, store) = (Arc::clone(board), Arc::clone(&contents), Arc::clone(&store));
-        let (scratch, failed, memory) = (scratch.clone(), failed.clone(), memory.clone());
-        let context = Context { slot, board, contents, store, memory, scratch, failed };
+        let (scratch, failed) = (scratch.clone(), failed.clone());
+        let (memory, room) = (memory.clone(), room.clone());
+        let context = Context { slot, board, contents, store, memory, room, scratch, failed };
         let (programs, report) = (Arc::clone(&programs), Report::new(slot, inbox.clone()));
         let (bundles, to_do) = bounded(1);
         let thread = std::thread::Builder::new().name(format!("slot {slot}"));

@@ -6,7 +6,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use starfarm_e2e::{Daemon, Farm, Reply, each_done_once, program, run, until};
+use starfarm_e2e::power::Disk;
+use starfarm_e2e::{Daemon, Farm, Reply, each_done_once, program, run, skip, until};
 
 /// A project of a script and two inputs, one of them of more than one part.
 fn project(farm: &Farm, script: &str, keys: &str) -> PathBuf {
@@ -370,4 +371,48 @@ fn what_failed_units_left_is_kept_where_a_person_wants_it() {
     let said = farm.workers[0].log();
     assert_eq!(said.matches(dir.to_str().unwrap()).count(), 1, "{said}");
     assert!(files(&farm.worker_state("w1").join("scratch")).is_empty());
+}
+
+/// A unit that found no room for its inputs beside another made its node refuse the job for ten seconds, then twenty,
+/// though the other gave its room back within one; and so did a unit whose output could not be packed.
+#[test]
+fn units_take_turns_on_a_disk_that_does_not_hold_those_of_all_slots() {
+    let farm = Farm::start();
+    let _disk = match Disk::tmpfs(&farm.worker_state("small"), 24 << 10) {
+        Ok(disk) => disk,
+        Err(lack) => {
+            let test = "units_take_turns_on_a_disk_that_does_not_hold_those_of_all_slots";
+            return skip("mount", test, &lack.0);
+        }
+    };
+    // It goes before the disk that its worker is on.
+    let mut farm = farm;
+    let dir = farm.temp().path().join("photos");
+    fs::create_dir_all(dir.join("in")).unwrap();
+    for unit in 0..4 {
+        fs::write(dir.join(format!("in/{unit}")), vec![unit; 15_000_000]).unwrap();
+    }
+    let job = |keys: &str| {
+        let text = format!(
+            "name = \"photos\"\n[space]\nkind = \"range\"\nfrom = 0\nto = 4\n[task]\nexecutor = \"command\"\n{keys}"
+        );
+        fs::write(dir.join("job.toml"), text).unwrap();
+        submitted(&farm, &dir)
+    };
+    let ids = [
+        job("program = [\"sh\", \"-c\", \"sleep 0.3; wc -c < in/{}\"]\ninputs = [\"in/{}\"]\n"),
+        job(
+            "program = [\"sh\", \"-c\", \"head -c 9000000 /dev/urandom > {}; sleep 0.3\"]\noutputs = [\"{}\"]\n",
+        ),
+    ];
+    farm.add_worker("small", &["--slots", "2"]);
+    for id in &ids {
+        farm.wait(id).exits(0);
+        each_done_once(&farm.job(id), &farm.results(id), 4);
+    }
+    let log = farm.state().join("log");
+    let export =
+        || farm.cli(&["log", "export", &log.to_string_lossy(), "--format", "jsonl"]).exits(0).stdout.clone();
+    until("the log has both certificates", || export().matches("\"certificate\"").count() >= 2);
+    assert!(!export().contains("node_refused"), "{}", export());
 }

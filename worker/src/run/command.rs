@@ -24,6 +24,7 @@ use super::delivery::{Delivery, Named};
 use super::executor::{Context, Executor};
 use super::files::UnitFiles;
 use super::record::record;
+use super::room::Place;
 use super::together::{self, Beside};
 use crate::bulk::FetchError;
 use crate::contents::Contents;
@@ -101,15 +102,41 @@ impl Command {
         &self,
         task: &Task,
         unit: u128,
-        scratch: &Scratch,
+        (scratch, place): (&Scratch, &mut Place<'_>),
         cancel: &CancelFlag,
         context: &Context,
         lasts: &mut dyn FnMut() -> Option<Duration>,
     ) -> Result<(CommandUnit, Vec<Named>), FetchError> {
         let text = self.text(task, unit, &context.contents, cancel)?;
-        self.prepare(scratch, [Ok(&text)], cancel, context)?;
+        self.prepare((scratch, place), [Ok(&text)], cancel, context)?;
         let run = self.run_line(&self.line(task, &scratch.0, &text), 1, cancel, lasts, context)?;
-        self.record(run, scratch, &text, context)
+        self.record(run, scratch, &text, cancel, context)
+    }
+
+    /// Runs one program by `attempt`, again where the disk had no room for its files and others have given some back.
+    fn in_room<T>(
+        &self,
+        scratch: &Scratch,
+        cancel: &CancelFlag,
+        context: &Context,
+        (delivery, report): (&mut Delivery<'_>, &mut Report),
+        mut attempt: impl FnMut(&mut Place<'_>, &mut Delivery<'_>, &mut Report) -> Result<T, FetchError>,
+    ) -> Result<T, FetchError> {
+        let mut place = context.room.place();
+        if self.files.is_none() {
+            return attempt(&mut place, delivery, report);
+        }
+        loop {
+            let stake = place.enter(cancel, || _ = delivery.go_on(report))?;
+            let came = attempt(&mut place, delivery, report);
+            // What cannot be removed is told of where the next unit finds it.
+            let _ = scratch.remove();
+            drop(stake);
+            match came {
+                Err(FetchError::NoRoom(_)) if place.again() => {}
+                came => return came,
+            }
+        }
     }
 
     /// Runs a program for so many units. It is refused where this node cannot run it.
@@ -134,18 +161,20 @@ impl Command {
     /// The scratch directory has the inputs of a run over these units and nothing else.
     fn prepare<T: Borrow<UnitText>>(
         &self,
-        scratch: &Scratch,
+        (scratch, place): (&Scratch, &mut Place<'_>),
         units: impl IntoIterator<Item = Result<T, FetchError>>,
         cancel: &CancelFlag,
         context: &Context,
     ) -> Result<(), FetchError> {
-        scratch.empty().map_err(|error| FetchError::Refused(no_scratch(context, &error)))?;
+        scratch.empty().map_err(|error| no_scratch(context, &error))?;
         let (Some(files), mut own) = (&self.files, BTreeMap::new()) else { return Ok(()) };
         if files.differ() {
             units.into_iter().try_for_each(|text| files.own(text?.borrow(), &mut own))?;
         }
         files.bring(&scratch.0, &own, cancel, context)?;
-        context.store.leave_room().map_err(FetchError::Refused)
+        context.store.leave_room()?;
+        place.has_inputs();
+        Ok(())
     }
 
     /// What came of a run, with the files that it made where it passed.
@@ -154,11 +183,15 @@ impl Command {
         run: UnitRun,
         scratch: &Scratch,
         text: &UnitText,
+        cancel: &CancelFlag,
         context: &Context,
     ) -> Result<(CommandUnit, Vec<Named>), FetchError> {
         let passed = run.end == End::Exit(0);
         let made = match self.files.as_ref().filter(|_| passed) {
-            Some(files) => files.collect(&scratch.0, text, &context.memory)?,
+            Some(files) => {
+                let (memory, room) = (&context.memory, &context.room);
+                room.more(cancel, || files.collect(&scratch.0, text, (memory, room)))?
+            }
             None => Ok(None),
         };
         record(run, self.limit.strict, made).ok_or(FetchError::Cancelled)
@@ -168,7 +201,7 @@ impl Command {
     fn run_together(
         &self,
         task: &Task,
-        scratch: &Scratch,
+        (scratch, place): (&Scratch, &mut Place<'_>),
         cancel: &CancelFlag,
         context: &Context,
         (delivery, report): (&mut Delivery<'_>, &mut Report),
@@ -179,20 +212,20 @@ impl Command {
             beside.list(task, value)?;
         }
         let units = (task.lo..task.hi()).map(|unit| self.text(task, unit, &context.contents, cancel));
-        self.prepare(scratch, units, cancel, context)?;
+        self.prepare((scratch, place), units, cancel, context)?;
         let text = together::text(&*self.space, task, beside.units());
         let mut line = self.line(task, &scratch.0, &text);
         line.env.push(("STARFARM_UNIT_COUNT".into(), task.units.to_string().into()));
         // What a program that is stopped leaves in its files, nobody knows.
         if self.files.as_ref().is_none_or(UnitFiles::are_inputs) {
-            let progress = beside.progress().map_err(|e| FetchError::Refused(no_scratch(context, &e)))?;
+            let progress = beside.progress().map_err(|e| no_scratch(context, &e))?;
             line.env.push(("STARFARM_DONE".into(), progress.0.clone().into()));
             line.progress = Some(progress);
         }
         let run = self.run_line(&line, task.units, cancel, &mut || delivery.go_on(report), context)?;
         let told = line.progress.filter(|_| run.end != End::Exit(0)).and_then(|progress| progress.told());
         let mut deliver = |run: UnitRun, units: u64| {
-            let (outcome, named) = self.record(run, scratch, &text, context)?;
+            let (outcome, named) = self.record(run, scratch, &text, cancel, context)?;
             delivery.add(&CommandUnit { units, ..outcome }, named, report)?;
             delivery.finish(report)
         };
@@ -225,12 +258,17 @@ impl Command {
                 break;
             }
             context.board.begin(context.slot, task.job, unit);
-            // What is done before must not wait for the end of a unit that may take hours.
-            let lasts = &mut || delivery.go_on(report);
-            let (outcome, named) = self.run_unit(task, unit, scratch, cancel, context, lasts)?;
-            if let Some(failed) = context.failed.as_ref().filter(|_| outcome.failed.is_some()) {
-                failed.keep(&scratch.0, task, unit);
-            }
+            let slot = (&mut *delivery, &mut *report);
+            let (outcome, named) =
+                self.in_room(scratch, cancel, context, slot, |place, delivery, report| {
+                    // What is done before must not wait for the end of a unit that may take hours.
+                    let lasts = &mut || delivery.go_on(report);
+                    let came = self.run_unit(task, unit, (scratch, place), cancel, context, lasts)?;
+                    if let Some(failed) = context.failed.as_ref().filter(|_| came.0.failed.is_some()) {
+                        failed.keep(&scratch.0, task, unit);
+                    }
+                    Ok(came)
+                })?;
             delivery.add(&outcome, named, report)?;
         }
         Ok(())
@@ -317,16 +355,15 @@ impl Executor for Command {
     }
 
     fn run(&self, task: &Task, cancel: &CancelFlag, context: &Context, report: &mut Report) {
-        let scratch = match Scratch::new(&context.scratch, task) {
-            Ok(scratch) => scratch,
-            Err(error) => return report.refuse(task, task.lo, &no_scratch(context, &error)),
-        };
+        let scratch = Scratch::new(&context.scratch, task);
         let mut delivery = Delivery::new(task, context.contents.bulk(), cancel);
         let ran = match self.per {
             Per::Task if cancel.is_raised() => return,
             Per::Task => {
                 context.board.begin(context.slot, task.job, task.lo);
-                self.run_together(task, &scratch, cancel, context, (&mut delivery, report))
+                self.in_room(&scratch, cancel, context, (&mut delivery, report), |place, delivery, report| {
+                    self.run_together(task, (&scratch, place), cancel, context, (delivery, report))
+                })
             }
             Per::Unit => self.run_each(task, &scratch, cancel, context, (&mut delivery, report)),
         };
@@ -334,24 +371,23 @@ impl Executor for Command {
         // then the board names the last unit.
         let delivered = delivery.finish(report);
         context.board.end(context.slot);
-        if let Err(FetchError::Refused(why)) = delivered.and(ran) {
+        if let Err(FetchError::Refused(why) | FetchError::NoRoom(why)) = delivered.and(ran) {
             report.refuse(task, delivery.lo(), &why);
         }
     }
 }
 
-fn no_scratch(context: &Context, error: &io::Error) -> String {
-    format!("no scratch directory can be made in {} on this node: {error}", context.scratch.display())
+fn no_scratch(context: &Context, error: &io::Error) -> FetchError {
+    let folder = context.scratch.display();
+    FetchError::of_disk(error, format!("no scratch directory can be made in {folder} on this node: {error}"))
 }
 
-/// A directory of an attempt's own, gone with it.
+/// A directory of an attempt's own, gone with it. It is made where it is emptied first.
 struct Scratch(PathBuf);
 
 impl Scratch {
-    fn new(folder: &Path, task: &Task) -> io::Result<Self> {
-        let path = folder.join(format!("{}-{}-{}", task.job.0, task.attempt.0, task.lo));
-        std::fs::create_dir_all(&path)?;
-        Ok(Self(path))
+    fn new(folder: &Path, task: &Task) -> Self {
+        Self(folder.join(format!("{}-{}-{}", task.job.0, task.attempt.0, task.lo)))
     }
 
     /// What the unit before left in it goes; mostly that is nothing.

@@ -115,7 +115,7 @@ impl<'a> Delivery<'a> {
                 FetchError::Refused(why) => {
                     FetchError::Refused(format!("the scheduler does not keep its output: {why}"))
                 }
-                FetchError::Cancelled => FetchError::Cancelled,
+                other => other,
             })?;
         }
         if let Some((pack, _)) = self.storing.take() {

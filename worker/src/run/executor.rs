@@ -7,6 +7,7 @@ use starfarm_worker_core::Task;
 
 use super::failed::Failed;
 use super::memory::Memory;
+use super::room::Room;
 use crate::board::Board;
 use crate::contents::Contents;
 use crate::exec::CancelFlag;
@@ -30,6 +31,8 @@ pub(crate) struct Context {
     pub(crate) store: Arc<Store>,
     /// Memory for archives of files that units made.
     pub(crate) memory: Memory,
+    /// Room on the disk for files of units.
+    pub(crate) room: Room,
     /// Folder for the scratch directories of attempts.
     pub(crate) scratch: PathBuf,
     /// Keeps those of units that fail, where a person wants that.
@@ -52,8 +55,8 @@ pub(super) mod testing {
         let board = Arc::new(Board::open(&dir.0.join("running"), FarmId([1; 16]), 1).unwrap().0);
         let contents = Arc::new(Contents::new(Bulk::without_thread()));
         let store = Arc::new(Store::open(&dir.0.join("inputs"), u64::MAX).unwrap());
-        let (scratch, memory) = (dir.0.join("scratch"), Memory::default());
-        let context = Context { slot: 0, board, contents, store, memory, scratch, failed: None };
+        let (scratch, memory, room) = (dir.0.join("scratch"), Memory::default(), Room::default());
+        let context = Context { slot: 0, board, contents, store, memory, room, scratch, failed: None };
         let (to_inbox, inbox) = crossbeam_channel::unbounded();
         let mut report = Report::new(0, to_inbox);
         let task = Task { job: JobId(1), spec: ContentHash([1; 32]), attempt: Attempt(1), lo, units };

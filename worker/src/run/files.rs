@@ -14,6 +14,7 @@ use starfarm_protocol::spec::{CommandWork, Input, is_inside, plain};
 
 use super::executor::Context;
 use super::memory::{Held, Memory};
+use super::room::{Room, Stake};
 use crate::bulk::FetchError;
 use crate::exec::CancelFlag;
 
@@ -65,7 +66,10 @@ enum Archive {
         _held: Held,
     },
     /// It has no name, so it goes with this.
-    Disk(File),
+    Disk {
+        file: File,
+        _stake: Stake,
+    },
 }
 
 impl Source for Made {
@@ -76,7 +80,7 @@ impl Source for Made {
     fn read(&self, offset: u64, max: usize) -> io::Result<Vec<u8>> {
         match &self.archive {
             Archive::Memory { all, .. } => all.read(offset, max),
-            Archive::Disk(file) => {
+            Archive::Disk { file, .. } => {
                 let mut bytes = vec![0; max];
                 let read = file.read_at(&mut bytes, offset)?;
                 bytes.truncate(read);
@@ -158,9 +162,9 @@ impl UnitFiles {
         for input in self.inputs.iter().chain(own.values().copied()) {
             let to = scratch.join(&input.path);
             if let Some(folder) = to.parent() {
-                fs::create_dir_all(folder).map_err(|e| {
-                    FetchError::Refused(format!("no directory for the input `{}`: {e}", input.path))
-                })?;
+                let why =
+                    |e: &io::Error| format!("no directory for the input `{}` on this node: {e}", input.path);
+                fs::create_dir_all(folder).map_err(|e| FetchError::of_disk(&e, why(&e)))?;
             }
             let fetch = |hash| context.contents.fetch(hash, cancel);
             context.store.link(input, &to, &fetch, cancel)?;
@@ -176,18 +180,19 @@ impl UnitFiles {
         &self,
         scratch: &Path,
         text: &UnitText,
-        memory: &Memory,
+        (memory, room): (&Memory, &Room),
     ) -> Result<Result<Option<Made>, String>, FetchError> {
         let names = match self.names(scratch, text) {
             Ok(names) if names.is_empty() => return Ok(Ok(None)),
             Ok(names) => names,
             Err(why) => return Ok(Err(why)),
         };
-        match pack(scratch, &names, memory) {
+        match pack(scratch, &names, memory, room) {
             Ok(made) => Ok(Ok(Some(made))),
-            Err(e) => Err(FetchError::Refused(format!(
-                "the files that a unit made cannot be packed on this node: {e}"
-            ))),
+            Err(e) => {
+                let why = format!("the files that a unit made cannot be packed on this node: {e}");
+                Err(FetchError::of_disk(&e, why))
+            }
         }
     }
 
@@ -246,11 +251,11 @@ fn size_of(scratch: &Path, name: &str) -> Result<u64, String> {
 }
 
 /// The archive of these files. A long one is made beside the directory `scratch`.
-fn pack(scratch: &Path, names: &[Output], memory: &Memory) -> io::Result<Made> {
+fn pack(scratch: &Path, names: &[Output], memory: &Memory, room: &Room) -> io::Result<Made> {
     let count = names.len() as u32;
-    let room = bytes_of(names) + EACH_BYTES * names.len() as u64;
-    if let Some(held) = memory.take(room) {
-        let all = write_archive(scratch, names, Vec::with_capacity(room as usize))?;
+    let bytes_max = bytes_of(names) + EACH_BYTES * names.len() as u64;
+    if let Some(held) = memory.take(bytes_max) {
+        let all = write_archive(scratch, names, Vec::with_capacity(bytes_max as usize))?;
         let (hash, bytes) = (ContentHash::of(&all), all.len() as u64);
         return Ok(Made { hash, bytes, count, archive: Archive::Memory { all, _held: held } });
     }
@@ -261,7 +266,7 @@ fn pack(scratch: &Path, names: &[Output], memory: &Memory) -> io::Result<Made> {
     let written = write_archive(scratch, names, BufWriter::with_capacity(PACK_BYTES, hashing))?;
     let Hashing { to, hasher, bytes } = written.into_inner().map_err(io::IntoInnerError::into_error)?;
     let hash = ContentHash(*hasher.finalize().as_bytes());
-    Ok(Made { hash, bytes, count, archive: Archive::Disk(to) })
+    Ok(Made { hash, bytes, count, archive: Archive::Disk { file: to, _stake: room.stake() } })
 }
 
 fn write_archive<W: Write>(scratch: &Path, names: &[Output], to: W) -> io::Result<W> {
@@ -349,7 +354,7 @@ mod tests {
         let work = CommandWork { outputs, files_limit: limit, ..CommandWork::default() };
         let files = UnitFiles::new(&work, &*space()).unwrap().unwrap();
         let text = UnitText { index: UNIT, value: b"v/../w".to_vec(), fields: Vec::new() };
-        files.collect(&dir.0.join("scratch"), &text, memory).unwrap()
+        files.collect(&dir.0.join("scratch"), &text, (memory, &Room::default())).unwrap()
     }
 
     /// A scratch directory with a file of that name.
@@ -375,7 +380,7 @@ mod tests {
         let made: Vec<Made> =
             (0..2).map(|_| collect(&with(long, content, 0o777), &[long], limit).unwrap().unwrap()).collect();
         assert_eq!((made[0].hash, made[0].bytes), (made[1].hash, made[1].bytes));
-        assert_eq!(matches!(made[0].archive, Archive::Disk(_)), limit > IN_MEMORY_MAX);
+        assert_eq!(matches!(made[0].archive, Archive::Disk { .. }), limit > IN_MEMORY_MAX);
         let bytes = made[0].read(0, 4 << 20).unwrap();
         assert_eq!((bytes.len() as u64, ContentHash::of(&bytes)), (made[0].bytes, made[0].hash));
         assert_eq!(made[0].read(made[0].bytes - 3, 9).unwrap().len(), 3);

@@ -31,10 +31,9 @@ impl Beside {
         mut value: impl FnMut(u128) -> Result<Vec<u8>, FetchError>,
     ) -> Result<(), FetchError> {
         let not_written = |e: io::Error| {
-            FetchError::Refused(format!(
-                "the list of a task's units cannot be written to {} on this node: {e}",
-                self.units.display()
-            ))
+            let units = self.units.display();
+            let why = format!("the list of a task's units cannot be written to {units} on this node: {e}");
+            FetchError::of_disk(&e, why)
         };
         let mut file = BufWriter::new(made(&self.units).map_err(not_written)?);
         for unit in task.lo..task.hi() {
