@@ -81,7 +81,7 @@ pub(crate) enum Job {
         #[arg(long)]
         cancel: bool,
     },
-    /// Merge a job's results again, as its `[merge]` says: after a failure, or where units failed
+    /// Merge a job's results again, as its `[merge]` says, and wait for that: after a failure, or where units failed
     Merge(JobArg),
     /// Run some of a job's units again; one that has ended goes on
     #[command(group = clap::ArgGroup::new("which").required(true))]

@@ -4,7 +4,7 @@ mod figures;
 
 use std::time::{Duration, Instant};
 
-use starfarm_protocol::admin::{JobCommand, JobInfo, NodeInfo, Subject};
+use starfarm_protocol::admin::{JobCommand, JobInfo, MergeInfo, NodeInfo, Subject};
 use starfarm_protocol::ids::JobId;
 
 pub(super) use self::figures::{figures, troubles};
@@ -71,8 +71,11 @@ pub(crate) fn run(context: &mut Context, command: &Job) -> Result<Exit, Failure>
         Job::Merge(job) => {
             let mut client = context.connect()?.telling();
             client.merge(job.id)?;
-            let job = client.job(job.id)?;
-            context.printer.list(&[job])?;
+            let waiting = wait::Waiting::of_person(context.progress, None);
+            let job = wait::until_end(&mut client, job.id, waiting, |_, _| Ok(()))?;
+            context.printer.list(std::slice::from_ref(&job))?;
+            let failed = job.merge.as_ref().is_some_and(MergeInfo::has_failed);
+            return Ok(if failed { Exit::UnitsFailed } else { Exit::Ok });
         }
         Job::Retry { missing_outputs: true, job, .. } => rerun(context, job.id)?,
         Job::Retry { job, .. } => steer(context, &one(job.id), JobCommand::Retry)?,

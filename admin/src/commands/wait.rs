@@ -3,7 +3,7 @@
 use starfarm_protocol::job::JobState;
 use std::time::{Duration, Instant};
 
-use starfarm_protocol::admin::{JobInfo, MergeInfo, MergeState};
+use starfarm_protocol::admin::{JobInfo, MergeInfo};
 use starfarm_protocol::ids::JobId;
 
 use super::results::merged;
@@ -68,8 +68,9 @@ pub(crate) fn until_end(
         patience = period;
         if job.state.ended() && !job.merge.as_ref().is_some_and(MergeInfo::is_pending) {
             progress.end();
-            let failed = job.merge.as_ref().filter(|merge| merge.state == MergeState::Failed);
-            failed.into_iter().for_each(|merge| say(&format!("job {} {}", id.0, merged::failed(merge, id))));
+            let failed = job.merge.iter().filter(|merge| merge.has_failed());
+            let commanded = waiting.commands.then_some(id);
+            failed.for_each(|merge| say(&format!("job {} {}", id.0, merged::failed(merge, commanded))));
             if let Some(words) = cut(job.outputs_cut) {
                 say(&format!("job {}: {words}", id.0));
             }
@@ -158,7 +159,7 @@ pub(crate) fn paused_advice(job: &JobInfo) -> String {
 pub(crate) fn exit_of(job: &JobInfo) -> Exit {
     match job.state {
         JobState::Paused => Exit::Paused,
-        _ if job.merge.as_ref().is_some_and(|merge| merge.state == MergeState::Failed) => Exit::UnitsFailed,
+        _ if job.merge.as_ref().is_some_and(MergeInfo::has_failed) => Exit::UnitsFailed,
         JobState::Finished if job.units_failed == 0 => Exit::Ok,
         _ => Exit::UnitsFailed,
     }

@@ -74,4 +74,9 @@ impl MergeInfo {
     pub fn is_pending(&self) -> bool {
         matches!(self.state, MergeState::Waiting | MergeState::Running)
     }
+
+    /// It was tried, and did not come to its end.
+    pub fn has_failed(&self) -> bool {
+        self.state == MergeState::Failed
+    }
 }

@@ -132,8 +132,10 @@ fn a_program_merges_what_units_wrote_and_their_files() {
     farm.kill_scheduler();
     farm.restart_scheduler();
     assert_eq!(state(&farm, &id), "failed");
+    fs::remove_file(&go).unwrap();
+    farm.cli(&["job", "merge", &id]).exits(1);
+    fs::write(&go, "").unwrap();
     farm.cli(&["job", "merge", &id]).exits(0);
-    farm.wait(&id).exits(0);
     let parts: String = (0..40).map(|n| format!("{}{n}\n", "x".repeat(3_000))).collect();
     assert!(merged(&farm, &id) == parts);
     let out = dir.join("out");
@@ -173,7 +175,7 @@ fn a_job_with_failed_units_is_merged_only_where_somebody_says_so() {
     farm.wait(&id).exits(1);
     assert_eq!(state(&farm, &id), "skipped");
     farm.cli(&["job", "merge", &id]).exits(0);
-    until("it is merged", || state(&farm, &id) == "done");
+    assert_eq!(state(&farm, &id), "done");
     assert_eq!(merged(&farm, &id), format!("{}\n", 44_850 - 7));
     // Once the unit has run, all are merged anew.
     farm.cli(&["job", "retry", "--failed", &id]).exits(0);
@@ -191,6 +193,35 @@ fn a_run_prints_what_is_merged() {
     let reply = run(command);
     reply.exits(0);
     assert_eq!(reply.stdout, "299\n");
+}
+
+/// It said to use a command that needs a scheduler, which runs no more, and the next run computed all units again.
+#[test]
+fn a_run_whose_merge_failed_only_merges_when_it_is_run_again() {
+    let dir = starfarm_e2e::TempDir::new();
+    let (go, ran) = (dir.path().join("go"), dir.path().join("ran"));
+    let merge = script(dir.path(), "merge.sh", &format!("test -e {} && exec sort -n", go.display()));
+    let job = dir.path().join("job.toml");
+    let text = NUMBERS.replace("echo $1", &format!("echo $1 | tee -a {}", ran.display()));
+    fs::write(&job, format!("{text}[merge]\nprogram = [\"{}\"]\n", merge.display())).unwrap();
+    let again = || {
+        let mut command = program("starfarm", dir.path());
+        command.args(["run", "--state"]).arg(dir.path().join("farm")).arg(&job);
+        run(command)
+    };
+    let failed = again();
+    failed.exits(1);
+    assert!(
+        failed.stderr.contains("run it again to try it again: no unit is computed again"),
+        "{}",
+        failed.stderr
+    );
+    fs::write(&go, "").unwrap();
+    let reply = again();
+    reply.exits(0);
+    assert!(reply.stderr.contains("merging its results failed; that is tried again"), "{}", reply.stderr);
+    assert!(reply.stdout == (0..300).map(|n| format!("{n}\n")).collect::<String>());
+    assert_eq!(fs::read_to_string(&ran).unwrap().lines().count(), 300);
 }
 
 /// It would have any program run on the scheduler's host.

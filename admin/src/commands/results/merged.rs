@@ -32,7 +32,7 @@ pub(crate) fn print(
             "has not all of its results, so they were not merged: `starfarm job merge {}` merges what is there",
             id.0
         )),
-        MergeState::Failed => Some(failed(merge, id)),
+        MergeState::Failed => Some(failed(merge, Some(id))),
     };
     if let Some(why) = why {
         return Err(Failure::new(Exit::Conflict, format!("job {} {why}", id.0)));
@@ -62,13 +62,14 @@ pub(crate) fn write_files(client: &mut Client, job: &JobInfo, folder: &Folder) -
     Ok(())
 }
 
-/// Why it failed, and what to do.
-pub(crate) fn failed(merge: &MergeInfo, id: JobId) -> String {
-    format!(
-        "has all of its results, and merging them failed: {}; `starfarm job merge {}` tries it again",
-        human::printable(&merge.why),
-        id.0
-    )
+/// Why it failed, and what to do, which is told to the farm where there is one: `id` is the job's there.
+pub(crate) fn failed(merge: &MergeInfo, id: Option<JobId>) -> String {
+    let why = human::printable(&merge.why);
+    let advice = match id {
+        Some(id) => format!("`starfarm job merge {}` tries it again", id.0),
+        None => "run it again to try it again: no unit is computed again".to_owned(),
+    };
+    format!("has all of its results, and merging them failed: {why}; {advice}")
 }
 
 /// Shows `piece` a file of the scheduler's, which is checked at its end.

@@ -8,7 +8,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use starfarm_protocol::admin::{JobCommand, JobInfo, Place};
+use starfarm_protocol::admin::{JobCommand, JobInfo, MergeInfo, Place};
 use starfarm_protocol::ids::{ContentHash, JobId};
 
 use crate::client::Client;
@@ -75,6 +75,14 @@ impl Memo {
     }
 }
 
+/// What a job of an earlier run is told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Order {
+    Job(JobCommand),
+    /// Its units are done, and merging their results failed.
+    Merge,
+}
+
 /// What is to be done with the jobs that a folder knows.
 #[derive(PartialEq, Eq, Debug, Default)]
 struct Course {
@@ -83,7 +91,7 @@ struct Course {
     /// An unfinished job of this specification that is not wanted.
     cancel: Vec<JobId>,
     /// The job to go on with, and what it needs to be told.
-    go_on: Option<(JobId, Option<JobCommand>)>,
+    go_on: Option<(JobId, Option<Order>)>,
     /// Ended jobs that make room for a new one.
     delete: Vec<JobId>,
 }
@@ -98,11 +106,11 @@ impl Course {
         if fresh {
             course.cancel = unfinished.map(|job| job.id).collect();
         } else {
+            let resume =
+                |job: &JobInfo| (job.state == JobState::Paused).then_some(Order::Job(JobCommand::Resume));
             let last = known.iter().filter(of_spec).max_by_key(|job| job.id);
-            let failed =
-                last.filter(|job| job.state == JobState::Failed).map(|job| (job.id, Some(JobCommand::Retry)));
-            let resume = |job: &JobInfo| (job.state == JobState::Paused).then_some(JobCommand::Resume);
-            course.go_on = unfinished.map(|job| (job.id, resume(job))).next().or(failed);
+            let again = |job: &JobInfo| Some((job.id, Some(again(job)?)));
+            course.go_on = unfinished.map(|job| (job.id, resume(job))).next().or(last.and_then(again));
         }
         if course.go_on.is_none() {
             // The results of the last run stay until the next one has them.
@@ -113,6 +121,15 @@ impl Course {
             course.delete = ended;
         }
         course
+    }
+}
+
+/// What of an ended job did not go well and may go better now.
+fn again(job: &JobInfo) -> Option<Order> {
+    match job.state {
+        JobState::Failed => Some(Order::Job(JobCommand::Retry)),
+        JobState::Finished if job.merge.as_ref().is_some_and(MergeInfo::has_failed) => Some(Order::Merge),
+        _ => None,
     }
 }
 
@@ -132,12 +149,16 @@ pub(super) fn job_to_run(client: &mut Client, job: &JobFile, fresh: bool) -> Res
         client.job_verb(id, JobCommand::Cancel)?;
         say(&format!("job {} of an earlier run is cancelled: this run starts anew", id.0));
     }
-    if let Some((id, verb)) = course.go_on {
-        let words = |job: &JobInfo| going_on(job, verb);
+    if let Some((id, order)) = course.go_on {
+        let words = |job: &JobInfo| going_on(job, order);
         let words = known.iter().find(|job| job.id == id).map(words).unwrap_or_default();
         // The state may have lost what the worker needs, and here it is.
         submit::put_back(client, job)?;
-        let told = verb.map_or(Ok(()), |verb| client.job_verb(id, verb));
+        let told = match order {
+            None => Ok(()),
+            Some(Order::Job(command)) => client.job_verb(id, command),
+            Some(Order::Merge) => client.merge(id),
+        };
         match told {
             Ok(()) => {
                 say(&words);
@@ -158,21 +179,25 @@ pub(super) fn job_to_run(client: &mut Client, job: &JobFile, fresh: bool) -> Res
     Ok(id)
 }
 
-fn going_on(job: &JobInfo, verb: Option<JobCommand>) -> String {
-    let (id, failed) = (job.id.0, human::units(job.units_failed));
-    if verb == Some(JobCommand::Retry) {
-        return format!(
-            "job {id} has ended, failed units: {failed}; they are tried again, --fresh starts anew"
-        );
+fn going_on(job: &JobInfo, order: Option<Order>) -> String {
+    let (id, done, total) = (job.id.0, human::units(job.units_done), human::total(job));
+    match order {
+        Some(Order::Job(JobCommand::Retry)) => {
+            let failed = human::units(job.units_failed);
+            format!("job {id} has ended, failed units: {failed}; they are tried again, --fresh starts anew")
+        }
+        Some(Order::Merge) => format!(
+            "job {id} has ended, and merging its results failed; that is tried again, --fresh starts anew"
+        ),
+        _ => format!("going on with job {id}: {done} of {total} units are done; --fresh starts anew"),
     }
-    let (done, total) = (human::units(job.units_done), human::total(job));
-    format!("going on with job {id}: {done} of {total} units are done; --fresh starts anew")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::commands::job::testing::job;
+    use starfarm_protocol::admin::MergeState;
 
     const SPEC: ContentHash = ContentHash([7; 32]);
 
@@ -191,7 +216,7 @@ mod tests {
         for (state, verb) in [
             (JobState::Running, None),
             (JobState::Queued, None),
-            (JobState::Paused, Some(JobCommand::Resume)),
+            (JobState::Paused, Some(Order::Job(JobCommand::Resume))),
         ] {
             let jobs = [known(1, 7, JobState::Finished), known(2, 7, state)];
             let go_on = Some((JobId(2), verb));
@@ -203,7 +228,7 @@ mod tests {
 
     #[test]
     fn failed_units_are_tried_again_and_what_has_finished_starts_anew() {
-        let go_on = Some((JobId(2), Some(JobCommand::Retry)));
+        let go_on = Some((JobId(2), Some(Order::Job(JobCommand::Retry))));
         let jobs = [known(1, 7, JobState::Finished), known(2, 7, JobState::Failed)];
         assert_eq!(Course::of(&jobs, SPEC, false), Course { go_on, ..Course::default() });
         let delete = vec![JobId(1)];
@@ -215,6 +240,19 @@ mod tests {
                 Course { delete: delete.clone(), ..Course::default() }
             );
         }
+    }
+
+    #[test]
+    fn where_only_the_merge_failed_nothing_is_computed_again() {
+        let merge = |state| {
+            let merge =
+                Some(MergeInfo { state, why: String::new(), seconds: 0.0, output: None, files: Vec::new() });
+            JobInfo { merge, ..known(2, 7, JobState::Finished) }
+        };
+        let go_on = |job: JobInfo, fresh| Course::of(&[job], SPEC, fresh).go_on;
+        assert_eq!(go_on(merge(MergeState::Failed), false), Some((JobId(2), Some(Order::Merge))));
+        assert_eq!(go_on(merge(MergeState::Failed), true), None);
+        assert_eq!(go_on(merge(MergeState::Done), false), None);
     }
 
     #[test]
