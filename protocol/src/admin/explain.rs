@@ -234,6 +234,8 @@ pub enum WorkReason {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AheadInfo {
+    /// Nothing: a run of this job computes a whole task, and what starting takes is still being learnt, or little is left.
+    Nothing(JobId),
     /// The least: how long its tasks take is still being learnt.
     Learning,
     /// So many microseconds: little of this job is left.

@@ -26,6 +26,8 @@ use crate::told::Told;
 /// How much work a node may hold beside what it runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Ahead {
+    /// A run takes so long to start that a slot may well wait for the network before the next one.
+    Nothing,
     /// No more than keeps its slots from waiting: the size of its tasks is still being learnt.
     Least,
     /// Little: so little is left to do that what it holds others will miss.
@@ -341,18 +343,20 @@ impl Node {
             return Window { tasks: usize::from(is_probed), ..Window::default() };
         }
         let ahead_us = match ahead {
-            Ahead::Least => 0,
+            Ahead::Nothing | Ahead::Least => 0,
             _ if next_us <= 0.0 => 0,
             Ahead::Scarce => PREFETCH_SCARCE_US,
             Ahead::Full => PREFETCH_US,
         };
-        let a_slot = PREFETCH_TASKS_MIN.max((ahead_us as f64 / self.task_us.max(next_us).max(1.0)) as u64);
+        let least = if ahead == Ahead::Nothing { 1 } else { PREFETCH_TASKS_MIN };
+        let a_slot = least.max((ahead_us as f64 / self.task_us.max(next_us).max(1.0)) as u64);
         let slots = i64::from(self.slots);
         let base = slots.saturating_mul(a_slot.min(1 << 32) as i64);
         // Requests add up while a worker waits for its first large tasks. Beyond twice the base they would make
         // it hoard: by steps of 36 tasks of a minute each, hours of work.
         let steps = if ahead == Ahead::Full { self.steps.min(base) } else { self.steps.min(0) };
-        let tasks = (base + steps).clamp(slots + 1, i64::from(self.queue_tasks_max).max(slots + 1));
+        let least = if ahead == Ahead::Nothing { slots } else { slots + 1 };
+        let tasks = (base + steps).clamp(least, i64::from(self.queue_tasks_max).max(slots + 1));
         Window { tasks: tasks as usize, a_slot, steps }
     }
 

@@ -14,6 +14,7 @@ use crate::limits::{
     GQ_TASKS_MAX, GROWTH_MAX, LEASES_A_COMMIT, PREFETCH_TASKS_MIN, PREFETCH_US, TAIL_FLOOR_US, TAIL_SHARE,
 };
 use crate::node::{Ahead, Window};
+use crate::queues::Class;
 use crate::start::Start;
 
 /// Room below this share of the window is left to grow, so that tasks travel together.
@@ -50,6 +51,7 @@ pub(crate) struct Ideal {
 pub(crate) fn whole_units(job: &Job, ideal: &Ideal) -> u64 {
     let whole = match job.facts.sizing {
         Sizing::Units(units) => units.max(1),
+        Sizing::TargetUs(_) if job.learns_start() => ideal.units.saturating_mul(2),
         Sizing::TargetUs(_) => ideal.units.saturating_mul(2).max(2) - 1,
     };
     whole.min(ideal.in_time)
@@ -75,6 +77,13 @@ impl Job {
             Sizing::TargetUs(us) => Some(self.start_on(id).target_us(us)),
             Sizing::Units(_) => None,
         }
+    }
+
+    /// Nothing is known of its runs, whose starts may take longer than their units: the first ones are of unlike sizes, so
+    /// that two of them tell.
+    fn learns_start(&self) -> bool {
+        let by_time = matches!(self.facts.sizing, Sizing::TargetUs(_));
+        by_time && self.facts.work.is_whole_run() && self.mean_rate == 0.0
     }
 
     /// What starting takes on node `id`, as far as runs there tell.
@@ -123,11 +132,12 @@ impl Farm {
             return sized(tail.min(first).max(1), Rule::First, (0, 0, tail));
         }
         // The tail has the last word, so what keeps it from being dust goes by what the node has done, not by what it says
-        // of its speed alone; and a unit that is a program is no dust.
-        let floor = match job.facts.work.programs && !is_whole_run {
+        // of its speed alone; and a unit that is a program is no dust. Runs near the end are no shorter than others by their
+        // starts, as long as each slot has its share of all that is not done.
+        let floor = match job.facts.work.programs {
+            true if is_whole_run => within(start.target_us(TAIL_FLOOR_US)).min(self.share_of_rest(job)),
             true => 1,
-            // Of a run at least half is no start.
-            false => within(TAIL_FLOOR_US.max(2 * start.us().unwrap_or(0.0) as u64)).min(largest.max(first)),
+            false => within(TAIL_FLOOR_US).min(largest.max(first)),
         };
         let least = if is_whole_run { start.least_units() } else { 1 };
         let target = within(job.task_us(id).unwrap_or(0)).max(least);
@@ -166,7 +176,9 @@ impl Farm {
 
     /// How much of `job` a node may hold beside what it runs, if its next task is `ideal`.
     pub(crate) fn ahead(&self, job: &Job, ideal: &Ideal) -> Ahead {
+        let by_start = job.facts.work.is_whole_run() && ideal.rule != Rule::Fixed;
         match ideal.learning {
+            _ if by_start && (ideal.learning || self.scarce(job)) => Ahead::Nothing,
             true => Ahead::Least,
             false if self.scarce(job) => Ahead::Scarce,
             false => Ahead::Full,
@@ -222,6 +234,12 @@ impl Farm {
         u64::try_from(share).unwrap_or(u64::MAX).max(floor)
     }
 
+    /// Units of `job` that are not done, for each slot that it may have.
+    fn share_of_rest(&self, job: &Job) -> u64 {
+        let rest = job.pending() + job.units.coverage().count(Class::Out);
+        u64::try_from(rest.div_ceil(u128::from(self.live_places(job)))).unwrap_or(u64::MAX).max(1)
+    }
+
     /// There is so little left of `job` that what one node holds ahead others will miss.
     fn scarce(&self, job: &Job) -> bool {
         let rate = job.mean_rate * self.live_places(job) as f64;
@@ -235,6 +253,8 @@ impl Farm {
         let job = self.jobs.at_mut(id);
         let (first, units) = (job.units.coverage().cursor(), job.facts.units);
         let (by_time, leased) = (matches!(job.facts.sizing, Sizing::TargetUs(_)), job.lease.durable());
+        let (first_size, is_whole_run) = (size, job.facts.work.is_whole_run());
+        let learns_start = job.learns_start();
         let (mut at, mut wanted) = (first, first);
         let ends = std::iter::from_fn(|| {
             if at == units {
@@ -245,7 +265,9 @@ impl Farm {
                 return None;
             }
             at = wanted;
-            if by_time {
+            if learns_start {
+                size = if size == first_size { first_size.saturating_mul(2) } else { first_size };
+            } else if by_time && !is_whole_run {
                 // The rest shrinks while we cut: so must the next task.
                 let left = u64::try_from((units - at) / share).unwrap_or(u64::MAX);
                 size = size.min(left).max(1.max(size / 2));

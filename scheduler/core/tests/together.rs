@@ -193,11 +193,24 @@ fn one_bad_unit_costs_only_itself() {
 fn what_starting_takes_is_learnt_and_a_task_takes_four_starts() {
     check_after(
         "submit 100000 command together target 8\n join a slots 1\n ack a",
-        "ran a 0+1 ok ms 12010\n ack a\n ran a 1+1 ok ms 12010\n ack a\n ran a 2+2 ok*2 ms 12020\n ack a",
+        "ran a 0+1 ok ms 12010\n ack a\n ran a 1+2 ok*2 ms 12020\n ack a",
         expect![[r#"
-            0: to a: ack results [(1, 1)]; offer job 1: 3=2+2
-            0: to a: ack results [(2, 2)]; offer job 1: 4=4+2
-            0: to a: ack results [(3, 3)]; offer job 1: 5=6+32
+            0: to a: ack results [(1, 1)]; offer job 1: 2=1+2
+            0: to a: ack results [(2, 2)]; offer job 1: 3=3+32
+        "#]],
+    );
+}
+
+/// Every slot had two runs of one unit before anything was learnt of them, and the last units went out in five runs that
+/// were half start: 22 s for what takes 9.
+#[test]
+fn first_runs_of_a_node_are_of_unlike_sizes_and_the_last_ones_share_what_is_left() {
+    check_after(
+        "submit 30 command together target 8\n join a slots 2",
+        "ack a\n ran a 0+1 ok ms 6000\n ack a\n ran a 1+2 ok*2 ms 7000\n ack a",
+        expect![[r#"
+            0: to a: ack results [(1, 1)]; offer job 1: 3=3+2
+            0: to a: ack results [(2, 2)]; offer job 1: 4=5+14
         "#]],
     );
 }

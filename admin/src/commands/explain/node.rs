@@ -155,6 +155,10 @@ pub(super) fn work(reason: &WorkReason) -> String {
         }
         WorkReason::Window { held, tasks, a_slot, slots, ahead, steps, queue } => {
             let ahead = match ahead {
+                AheadInfo::Nothing(job) => format!(
+                    "of job {}, whose runs compute whole tasks, none waits while their start is learnt or little is left",
+                    job.0
+                ),
                 AheadInfo::Learning => "the duration of its tasks is still being learnt".to_owned(),
                 AheadInfo::Scarce(job, us) => {
                     format!("little is left of job {}, so {} of work ahead", job.0, time(*us))

@@ -169,6 +169,7 @@ impl Farm {
             a_slot: window.a_slot,
             slots: node.slots(),
             ahead: match ahead {
+                Ahead::Nothing => AheadInfo::Nothing(job.facts.job),
                 Ahead::Least => AheadInfo::Learning,
                 Ahead::Scarce => AheadInfo::Scarce(job.facts.job, PREFETCH_SCARCE_US),
                 Ahead::Full => AheadInfo::Full(PREFETCH_US),

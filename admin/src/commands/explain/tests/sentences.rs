@@ -344,6 +344,7 @@ fn a_node_works_or_idles() {
         busy(1, true, 1),
         WorkReason::Running { units: vec![(JOB, Units(40))], more: 0 },
         WorkReason::Running { units: vec![(JOB, Units(40)), (JobId(4), Units(0))], more: 3 },
+        window(AheadInfo::Nothing(JOB), 0, 1),
         window(AheadInfo::Learning, 0, 1),
         window(AheadInfo::Scarce(JOB, seconds(5)), 10, 2),
         window(AheadInfo::Full(seconds(60)), -6, 2),
@@ -366,6 +367,8 @@ fn a_node_works_or_idles() {
                 Its last heartbeat said that it runs unit 40 of job 3.
             running: -
                 Its last heartbeat said that it runs unit 40 of job 3, unit 0 of job 4 and 3 more.
+            window: -
+                It has 1 task and may hold 40: 15 for each of 1 slot (of job 3, whose runs compute whole tasks, none waits while their start is learnt or little is left), speed-ups and slow-downs change nothing; its own queue takes 100.
             window: -
                 It has 1 task and may hold 40: 15 for each of 1 slot (the duration of its tasks is still being learnt), speed-ups and slow-downs change nothing; its own queue takes 100.
             window: -
