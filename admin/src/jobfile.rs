@@ -30,6 +30,7 @@ use std::path::Path;
 
 use starfarm_protocol::job::{JOB_NAME, is_job_name};
 use starfarm_protocol::spec::Work;
+use starfarm_protocol::unit_set::UnitSet;
 use toml::de::DeTable;
 
 pub(crate) use command_line::from_command_line;
@@ -42,8 +43,8 @@ use table::{Item, Section, Source};
 pub(crate) use task::{help, milliseconds};
 
 /// Reads the job file at `path`; the paths in it are relative to its folder. `-` is standard input, whose folder is the
-/// present one.
-pub(crate) fn read(path: &Path) -> Result<JobFile, JobFileError> {
+/// present one. Of units that are `over` nothing needs to be here.
+pub(crate) fn read(path: &Path, over: &UnitSet) -> Result<JobFile, JobFileError> {
     let stdin = path == Path::new(STDIN);
     let file_name = if stdin { "standard input".to_owned() } else { path.display().to_string() };
     let bytes = content(path).map_err(|e| {
@@ -55,12 +56,17 @@ pub(crate) fn read(path: &Path) -> Result<JobFile, JobFileError> {
         source.error(sound.len(), "this is not UTF-8 text: save the job file as UTF-8")
     })?;
     let base = path.parent().unwrap_or(Path::new(""));
-    Ok(parse(text, &file_name, base)?.at_home(base))
+    Ok(parse_rest(text, &file_name, base, over)?.at_home(base))
 }
 
 /// Reads the text of a job file. `file_name` stands in the errors, and names a job that has no `name`;
 /// paths in the text are relative to `base`.
+#[cfg(test)]
 pub(crate) fn parse(text: &str, file_name: &str, base: &Path) -> Result<JobFile, JobFileError> {
+    parse_rest(text, file_name, base, &UnitSet::default())
+}
+
+fn parse_rest(text: &str, file_name: &str, base: &Path, over: &UnitSet) -> Result<JobFile, JobFileError> {
     let source = Source { file: file_name, text };
     let table = DeTable::parse(text).map_err(|e| {
         let at = e.span().map_or(text.len(), |span| span.start);
@@ -71,7 +77,7 @@ pub(crate) fn parse(text: &str, file_name: &str, base: &Path) -> Result<JobFile,
     let name = root.read("name", job_name)?.unwrap_or_else(|| stem(file_name));
     let units = space::read(&root.section("space", "what the units are, e.g. kind = \"range\"")?, base)?;
     let mut job = JobFile::new(name, units.space, Work::Nothing);
-    job.blobs = units.blobs;
+    (job.blobs, job.over) = (units.blobs, over.clone());
     job.terms = terms::read(&root)?;
     let task = root.section("task", "what is done with them, e.g. executor = \"command\"")?;
     task::read(&task, &mut job, base)?;

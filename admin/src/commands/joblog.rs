@@ -115,37 +115,42 @@ impl JobLog {
     }
 }
 
-/// Where the flags ask for it, leaves of the job what the job log leaves to be done; whether that is anything.
-pub(crate) fn resume(job: &mut JobFile, flags: &Parallel, missing: bool) -> Result<bool, Failure> {
+/// Units that are not to run again, as the flags and the job log say: with `missing`, all that it has.
+pub(crate) fn over(flags: &Parallel, missing: bool) -> Result<UnitSet, Failure> {
     let resume = match (flags.resume_failed, missing) {
         (true, _) => Resume::Failed,
         (_, true) => Resume::Missing,
-        _ => return Ok(true),
+        _ => return Ok(UnitSet::default()),
     };
-    let Some(path) = &flags.joblog else { return Ok(true) };
-    let is_any = leave_rest(job, path, resume)?;
-    if !is_any {
-        say(&format!("nothing is left to be done: the job log {} has all units", path.display()));
-    }
-    Ok(is_any)
+    flags.joblog.as_ref().map_or(Ok(UnitSet::default()), |path| over_by(path, resume))
 }
 
-fn leave_rest(job: &mut JobFile, path: &Path, resume: Resume) -> Result<bool, Failure> {
+fn over_by(path: &Path, resume: Resume) -> Result<UnitSet, Failure> {
     let text = match fs::read(path) {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(true),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(UnitSet::default()),
         Err(e) => return Err(cannot(path, "read", &e)),
     };
     let outcomes =
         outcomes(&text).map_err(|why| Failure::usage(format!("the job log {}: {why}", path.display())))?;
-    let units = job.opened().map_err(Failure::usage)?.units();
     let is_over = |passed: bool| passed || resume == Resume::Missing;
-    let over: UnitSet =
-        outcomes.into_iter().filter(|(_, passed)| is_over(*passed)).map(|(seq, _)| (seq - 1, seq)).collect();
-    let rest = UnitSet::from_iter([(0, units)]).without(&over);
+    Ok(outcomes.into_iter().filter(|(_, passed)| is_over(*passed)).map(|(seq, _)| (seq - 1, seq)).collect())
+}
+
+/// Leaves of the job what is not over; whether that is anything.
+pub(crate) fn leave_rest(job: &mut JobFile, flags: &Parallel) -> Result<bool, Failure> {
+    if job.over.is_empty() {
+        return Ok(true);
+    }
+    let units = job.opened().map_err(Failure::usage)?.units();
+    let rest = UnitSet::from_iter([(0, units)]).without(&job.over);
     let rest: Vec<_> = rest.iter().map(|(lo, hi)| Interval { lo: Units(lo), hi: Units(hi) }).collect();
     match &rest[..] {
-        [] => return Ok(false),
+        [] => {
+            let log = flags.joblog.as_deref().unwrap_or(Path::new("")).display();
+            say(&format!("nothing is left to be done: the job log {log} has all units"));
+            return Ok(false);
+        }
         [all] if all.lo.0 == 0 && all.hi.0 == units => {}
         _ => {
             let whole = std::mem::replace(&mut job.spec.space, Space::Grid { axes: Vec::new() });
@@ -192,7 +197,8 @@ mod tests {
             rows.iter().map(|(seq, exit)| format!("{seq}\tn\t1.5\t0.1\t0\t0\t{exit}\t0\tx\n")).collect();
         fs::write(&path, format!("{HEAD}{rows}")).unwrap();
         let mut job = job();
-        let is_any = leave_rest(&mut job, &path, resume).unwrap();
+        job.over = over_by(&path, resume).unwrap();
+        let is_any = leave_rest(&mut job, &Parallel::default()).unwrap();
         fs::remove_file(path).unwrap();
         let space = job.opened().unwrap();
         is_any.then(|| (0..space.units()).map(|unit| space.number(unit)).collect())
@@ -212,11 +218,11 @@ mod tests {
 
     #[test]
     fn a_log_that_is_not_there_lacks_all() {
+        for path in ["/nonexistent/log", "/proc/self/cmdline"] {
+            assert_eq!(over_by(Path::new(path), Resume::Failed), Ok(UnitSet::default()), "{path}");
+        }
         let mut job = job();
-        assert_eq!(leave_rest(&mut job, Path::new("/nonexistent/log"), Resume::Failed), Ok(true));
+        assert_eq!(leave_rest(&mut job, &Parallel::default()), Ok(true));
         assert!(matches!(job.spec.space, Space::Range { .. }));
-        let refused =
-            leave_rest(&mut job, Path::new("/proc/self/cmdline"), Resume::Failed).map_err(|e| e.exit);
-        assert_eq!(refused, Ok(true), "it has no line");
     }
 }

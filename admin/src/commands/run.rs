@@ -36,10 +36,10 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Runs the job, or goes on with an earlier run of it, prints its results, and ends what it started.
 pub(crate) fn run(context: &mut Context, run: &Run) -> Result<Exit, Failure> {
     let flags = &run.source.parallel;
-    let mut job = submit::job_of(&run.source)?;
+    let mut job = submit::job_of(&run.source, joblog::over(flags, run.resume)?)?;
     job.notes().iter().for_each(|note| say(&format!("note: {note}")));
     check(&job, run.slots)?;
-    if !joblog::resume(&mut job, flags, run.resume)? {
+    if !joblog::leave_rest(&mut job, flags)? {
         return Ok(Exit::Ok);
     }
     let folder = run.dir.as_deref().map(Folder::open).transpose()?;

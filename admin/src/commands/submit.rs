@@ -11,6 +11,7 @@ use starfarm_protocol::admin::{JobCommand, JobInfo, Place, Request, Response};
 use starfarm_protocol::ids::{ContentHash, JobId};
 use starfarm_protocol::job::JobState;
 use starfarm_protocol::spec::Work;
+use starfarm_protocol::unit_set::UnitSet;
 
 use super::halt::Halting;
 use super::results::{self, Folder, Follower, Sinks};
@@ -28,13 +29,13 @@ use crate::output::{Document, Format, Style, say};
 /// The job is at fault ([`Exit::Usage`]); as the client and the printer.
 pub(crate) fn run(context: &mut Context, submit: &Submit) -> Result<Exit, Failure> {
     let flags = &submit.source.parallel;
-    let mut job = job_of(&submit.source)?;
+    let mut job = job_of(&submit.source, joblog::over(flags, submit.resume)?)?;
     check(submit, &job)?;
     job.notes().iter().for_each(|note| say(&format!("note: {note}")));
     if let Some(trouble) = &job.not_here {
         say(&format!("note: {trouble}: each node needs it, and one that lacks it gets no task of this job"));
     }
-    if !joblog::resume(&mut job, flags, submit.resume)? {
+    if !joblog::leave_rest(&mut job, flags)? {
         return Ok(Exit::Ok);
     }
     if submit.dry_run {
@@ -151,11 +152,11 @@ pub(crate) fn send(client: &mut Client, job: &JobFile, place: Place) -> Result<J
     ask!(client, &Request::Submit(submit), Response::Submitted(id) => id)
 }
 
-/// The job that the command line means.
-pub(crate) fn job_of(source: &Source) -> Result<JobFile, Failure> {
+/// The job that the command line means, of which some units are over.
+pub(crate) fn job_of(source: &Source, over: UnitSet) -> Result<JobFile, Failure> {
     let base = Path::new("");
     let job = match &source.job {
-        Some(path) => jobfile::read(path)?,
+        Some(path) => jobfile::read(path, &over)?,
         None if source.parallel.parallel => jobfile::from_parallel(&source.program, base)?.at_home(base),
         None => {
             let (range, lines) = (source.range.as_deref(), source.lines.as_deref());
@@ -172,7 +173,7 @@ pub(crate) fn job_of(source: &Source) -> Result<JobFile, Failure> {
     if !matches!(job.spec.work, Work::Command(_)) && (joblog.is_some() || results.is_some()) {
         return Err(Failure::usage("this job runs no program: leave --joblog and --results out"));
     }
-    with_options(job, &source.options)
+    with_options(JobFile { over, ..job }, &source.options)
 }
 
 /// A flag takes precedence over the file.
@@ -316,7 +317,7 @@ mod tests {
         let Command::Submit(submit) = Cli::parse_from(words.split_whitespace()).command else {
             panic!("{words}")
         };
-        let job = job_of(&submit.source).unwrap();
+        let job = job_of(&submit.source, UnitSet::default()).unwrap();
         assert_eq!((job.name.as_str(), job.sizing), ("mine", Sizing::Units(5)));
         assert_eq!((job.max_failures, job.speculative), (MaxFailures::Units(3), Some(true)));
         assert_eq!(job.spec.space, Space::Range { from: 0, to: 1, step: 1 });
@@ -345,7 +346,9 @@ mod tests {
     fn said(words: &str) -> Result<CommandWork, String> {
         let cli = Cli::read(words.split_whitespace().map(OsString::from)).unwrap();
         let Command::Run(run) = cli.command else { panic!("{words}") };
-        let Work::Command(command) = job_of(&run.source).map_err(|e| e.message)?.spec.work else {
+        let Work::Command(command) =
+            job_of(&run.source, UnitSet::default()).map_err(|e| e.message)?.spec.work
+        else {
             panic!("a command")
         };
         Ok(command)

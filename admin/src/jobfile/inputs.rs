@@ -10,6 +10,7 @@ use starfarm_decomposers::Decomposer;
 use starfarm_decomposers::template::{Rules, Template, UnitText};
 use starfarm_protocol::ids::ContentHash;
 use starfarm_protocol::spec::{CommandWork, INPUT_PART_BYTES, Input, is_inside, plain};
+use starfarm_protocol::unit_set::UnitSet;
 
 use super::error::JobFileError;
 use super::lines;
@@ -63,6 +64,8 @@ pub(super) struct Units<'a> {
     pub(super) open: Box<dyn Fn() -> Result<Box<dyn Decomposer>, String> + 'a>,
     pub(super) names: Vec<String>,
     pub(super) parallel: bool,
+    /// Those that bring nothing along.
+    pub(super) over: &'a UnitSet,
 }
 
 /// What a job brings along.
@@ -132,7 +135,7 @@ fn of_each_unit(
         ));
     }
     let mut files = BTreeSet::new();
-    for unit in 0..count {
+    for unit in (0..count).filter(|unit| !units.over.contains(*unit)) {
         let text = UnitText::of(&*space, unit).map_err(|e| e.to_string())?;
         let at_fault = |words: String| format!("unit {unit}: {words}");
         let path = String::from_utf8(template.fill(&text)).map_err(|e| {

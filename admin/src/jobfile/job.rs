@@ -11,6 +11,7 @@ use starfarm_protocol::job::{MaxFailures, Per, Sizing};
 use starfarm_protocol::spec::{JobSpec, Space, Work};
 use starfarm_protocol::terms::Terms;
 use starfarm_protocol::trust::TrustChecks;
+use starfarm_protocol::unit_set::UnitSet;
 
 use super::error::JobFileError;
 use super::inputs::{self, InputFile};
@@ -53,6 +54,8 @@ pub(crate) struct JobFile {
     pub(crate) inputs: Vec<InputFile>,
     /// The program could not be started on this machine. On others it may.
     pub(crate) not_here: Option<JobFileError>,
+    /// Units that are not to run: their own inputs are left out.
+    pub(crate) over: UnitSet,
     /// Targets of a search that were given before, and are left out.
     pub(crate) repeated_targets: usize,
 }
@@ -71,6 +74,7 @@ impl JobFile {
             blobs: Vec::new(),
             inputs: Vec::new(),
             not_here: None,
+            over: UnitSet::default(),
             repeated_targets: 0,
         }
     }
@@ -91,7 +95,7 @@ impl JobFile {
             false => self.opened(),
         };
         let parallel = matches!(&self.spec.work, Work::Command(command) if command.parallel);
-        inputs::Units { open: Box::new(open), names: names_of(&self.spec.space), parallel }
+        inputs::Units { open: Box::new(open), names: names_of(&self.spec.space), parallel, over: &self.over }
     }
 
     /// Programs for which the user names no folder start where the job was written, on nodes that have that folder.

@@ -96,6 +96,26 @@ fn a_job_log_is_written_and_what_it_leaves_is_run() {
     assert_eq!(rows(&log).len(), 7);
 }
 
+/// Whoever cleans up what is done had to keep all inputs to run the rest.
+#[test]
+fn a_unit_that_the_job_log_leaves_out_needs_its_inputs_no_more() {
+    let dir = TempDir::new();
+    let words = |flags: &[&'static str]| {
+        let line =
+            ["--joblog", "log", "--inputs", "{}.in", "--parallel", "grep x {}.in", ":::", "a", "b", "c"];
+        [flags, &line[..]].concat()
+    };
+    ["a", "b", "c"].map(|unit| dir.write(&format!("{unit}.in"), if unit == "b" { "y" } else { "x" }));
+    ran(&dir, &words(&[])).exits(1);
+    let log = dir.path().join("log");
+    assert_eq!(sorted(rows(&log)), [(1, 0), (2, 1), (3, 0)]);
+    ["a.in", "c.in"].map(|name| fs::remove_file(dir.path().join(name)).unwrap());
+    dir.write("b.in", "x2");
+    ran(&dir, &words(&[])).exits(2).says(&["unit 0: the input `a.in` is not a file in"]);
+    assert_eq!(ran(&dir, &words(&["--resume-failed"])).exits(0).stdout, "x2\n");
+    assert_eq!(rows(&log)[3..], [(2, 0)]);
+}
+
 /// What `-k` holds back is not in the log: whoever goes on by that would leave it out.
 #[test]
 fn a_job_log_has_no_unit_whose_output_is_still_held_back() {

@@ -1,6 +1,7 @@
 //! Files that a job names and that cannot be used.
 
 use expect_test::{Expect, expect};
+use starfarm_protocol::unit_set::UnitSet;
 
 use super::*;
 use crate::jobfile::read;
@@ -148,7 +149,9 @@ fn a_program_without_the_right_to_run() {
 #[test]
 fn job_files_that_cannot_be_read() {
     let folder = Folder::new().with("latin.toml", b"name = \"x\"\n# caf\xe9\n");
-    let message = |name: &str| folder.hide(&read(&folder.path().join(name)).unwrap_err().to_string());
+    let message = |name: &str| {
+        folder.hide(&read(&folder.path().join(name), &UnitSet::default()).unwrap_err().to_string())
+    };
     expect![
         "BASE/missing.toml: cannot read the job file: No such file or directory (os error 2); check the path"
     ]

@@ -8,6 +8,7 @@ use starfarm_protocol::ids::ContentHash;
 use starfarm_protocol::job::{MaxFailures, Sizing};
 use starfarm_protocol::spec::{Chunk, JobSpec, Space, Stop, Work};
 use starfarm_protocol::terms::Terms;
+use starfarm_protocol::unit_set::UnitSet;
 
 use super::*;
 use crate::jobfile::read;
@@ -78,6 +79,9 @@ fn the_example_of_the_contract() {
                 blobs: [],
                 inputs: [],
                 not_here: None,
+                over: UnitSet {
+                    runs: {},
+                },
                 repeated_targets: 1,
             }"#]],
     );
@@ -312,6 +316,6 @@ fn a_file_is_read_with_its_own_folder_and_name() {
     let folder = Folder::new()
         .with("jobs/words.toml", format!("[space]\nkind = \"list\"\nfile = \"words.txt\"{COMMAND}"))
         .with("jobs/words.txt", "one\n");
-    let job = read(&folder.path().join("jobs/words.toml")).unwrap();
+    let job = read(&folder.path().join("jobs/words.toml"), &UnitSet::default()).unwrap();
     assert_eq!((job.name.as_str(), job.blobs), ("words", vec![b"one\n".to_vec()]));
 }
