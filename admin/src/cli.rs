@@ -173,7 +173,7 @@ Examples:
   starfarm run --range 0..1000 --retries 2 -- ./simulate --seed {}";
 
 #[derive(Args, Debug)]
-#[command(after_help = RUN_EXAMPLES, group = ordered())]
+#[command(after_help = RUN_EXAMPLES)]
 pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) source: Source,
@@ -192,11 +192,6 @@ pub(crate) struct Run {
     /// Write the files that units made into this folder, as units end
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
-}
-
-/// What --keep-order needs one of.
-fn ordered() -> clap::ArgGroup {
-    clap::ArgGroup::new(parallel::ORDERED).args(["parallel", "dir"]).multiple(true)
 }
 
 /// What says without a job file which units there are.
@@ -245,7 +240,7 @@ Examples:
   starfarm submit --grid size=1,2,3 --grid mode=a,b --dry-run -- ./try {size} {mode}";
 
 #[derive(Args, Debug)]
-#[command(after_help = SUBMIT_EXAMPLES, group = ordered())]
+#[command(after_help = SUBMIT_EXAMPLES)]
 pub(crate) struct Submit {
     #[command(flatten)]
     pub(crate) source: Source,

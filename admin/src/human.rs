@@ -94,6 +94,11 @@ pub(crate) fn share(part: Units, total: Units) -> String {
     }
 }
 
+/// The same of a job's units; `-` where nobody knows how many there will be.
+pub(crate) fn share_of(part: Units, job: &JobInfo) -> String {
+    if job.grows { "-".to_owned() } else { share(part, job.units_total) }
+}
+
 /// `part` of `total`: 0 to 1.
 pub(crate) fn fraction(part: Units, total: Units) -> f64 {
     // Equal numbers give exactly 1, and unequal ones never do, however large they are.

@@ -85,10 +85,10 @@ pub(crate) fn settled(job: &JobInfo) -> Units {
 /// "12.3 %, 1.20 M of 10.0 M units, 250 K/s, 35 s left, 2 hits, 1 failed, running".
 fn line(job: &JobInfo) -> String {
     let settled = settled(job);
-    let mut parts = vec![
-        human::share(settled, job.units_total),
-        format!("{} of {} units", human::units(settled), human::total(job)),
-    ];
+    let mut parts = vec![format!("{} of {} units", human::units(settled), human::total(job))];
+    if !job.grows {
+        parts.insert(0, human::share(settled, job.units_total));
+    }
     if job.units_per_s > 0.0 {
         parts.push(format!("{}/s", human::count(job.units_per_s)));
     }

@@ -6,9 +6,6 @@ use std::str::FromStr;
 
 use clap::{ArgMatches, Args, Command};
 
-/// The group of what comes as units end, in one order or the other.
-pub(super) const ORDERED: &str = "ordered";
-
 /// What users of GNU parallel know.
 #[derive(Args, Debug, Default)]
 pub(crate) struct Parallel {
@@ -16,8 +13,9 @@ pub(crate) struct Parallel {
     /// `::::`, or none where standard input is the list. It knows {} {.} {/} {//} {/.} {#} {1} {2}
     #[arg(long, conflicts_with_all = ["range", "lines", "grid"])]
     pub(crate) parallel: bool,
-    /// Print outputs in the order of the units, not as they come; with --dir write files in it too
-    #[arg(long, short = 'k', requires = ORDERED)]
+    /// With --parallel or --dir, print outputs and write files in the order of the units, not as they come. Other results
+    /// are in that order in any case
+    #[arg(long, short = 'k')]
     pub(crate) keep_order: bool,
     /// Append a row to this file for each unit that ended: the columns of GNU parallel's --joblog. Without --resume or
     /// --resume-failed, the file is written anew

@@ -199,7 +199,6 @@ fn what_makes_no_sense_is_a_usage_error() {
         "starfarm key add --role boss",
         "starfarm run",
         "starfarm run job.toml --parallel",
-        "starfarm run -k job.toml",
         "starfarm run --parallel --range 0..3 echo {}",
         "starfarm run --parallel --colsep , echo {}",
         "starfarm run --parallel --resume-failed echo {}",

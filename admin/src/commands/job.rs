@@ -24,7 +24,7 @@ impl Record for JobInfo {
         right("id", |job| Cell::new(job.id.0.to_string())),
         name("name", |job| Cell::new(&job.name)),
         left("state", |job| Cell::state(job.state.word())),
-        right("done", |job| Cell::new(human::share(job.units_done, job.units_total))),
+        right("done", |job| Cell::new(human::share_of(job.units_done, job))),
         right("units", |job| Cell::new(human::total(job))),
         right("failed", |job| Cell::new(human::units(job.units_failed))),
         right("hits", |job| Cell::new(human::count(job.hits as f64))),

@@ -151,7 +151,10 @@ pub(crate) fn paused_advice(job: &JobInfo) -> String {
     match job.units_failed.0 {
         // Neither its units nor their outputs tell why.
         0 => format!(": `starfarm job explain {id}` says what helps"),
-        _ => format!(": see `starfarm results {id}`, then resume or cancel it"),
+        _ => format!(
+            ": `starfarm results {id}` shows them, `starfarm job resume {id}` goes on without them, `starfarm job retry \
+             --failed {id}` with them"
+        ),
     }
 }
 
@@ -197,7 +200,8 @@ mod tests {
         };
         assert_eq!(
             stands_still(&by_farm, true).unwrap(),
-            "is paused: 5 units failed: see `starfarm results 3`, then resume or cancel it"
+            "is paused: 5 units failed: `starfarm results 3` shows them, `starfarm job resume 3` goes on without them, \
+             `starfarm job retry --failed 3` with them"
         );
         assert_eq!(
             stands_still(&by_farm, false).unwrap(),

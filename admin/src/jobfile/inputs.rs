@@ -141,6 +141,11 @@ fn of_each_unit(
         let path = String::from_utf8(template.fill(&text)).map_err(|e| {
             at_fault(format!("the input {:?} is not UTF-8", String::from_utf8_lossy(e.as_bytes())))
         })?;
+        if base.join(&path).is_dir() {
+            return Err(at_fault(format!(
+                "the input `{path}` is a directory, and a unit brings files of its own: name one"
+            )));
+        }
         match lies_there(&path, base).map_err(at_fault)? {
             Some(file) => drop(files.insert(file)),
             None => {

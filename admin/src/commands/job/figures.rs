@@ -67,8 +67,7 @@ fn node_of(name: Option<&String>) -> String {
 
 /// A job's figures, by name.
 pub(in crate::commands) fn figures(job: &JobInfo) -> Vec<(&'static str, Cell)> {
-    let share_of =
-        |part| Cell::new(format!("{}  ({})", human::units(part), human::share(part, job.units_total)));
+    let share_of = |part| Cell::new(format!("{}  ({})", human::units(part), human::share_of(part, job)));
     let mut figures = vec![
         ("id", Cell::new(job.id.0.to_string())),
         ("name", Cell::new(&job.name)),

@@ -95,7 +95,7 @@ impl Row for JobInfo {
         words("state", 9, |job: &JobInfo, paint, _| paint.cell(Cell::state(job.state.word())).into())
             .sorts(by_state_of_job),
         words("units", 7, bar).stretches(),
-        number("done", 6, |job: &JobInfo, _, _| human::share(job.units_done, job.units_total).into())
+        number("done", 6, |job: &JobInfo, _, _| human::share_of(job.units_done, job).into())
             .sorts(|a, b| share(b).total_cmp(&share(a))),
         number("failed", 7, |job: &JobInfo, _, _| human::units(job.units_failed).into())
             .sorts(|a, b| b.units_failed.cmp(&a.units_failed))
