@@ -70,6 +70,9 @@ pub const HELD_BYTES: usize = 8 + 16 + 8;
 /// A unit that a message names as running.
 const RUNNING_BYTES: usize = 8 + 16;
 
+/// In the place of units that died running: it is known that none did. No job has this number.
+pub const NOTHING_RAN: (JobId, u128) = (JobId(0), 0);
+
 /// First words of a worker in a new session.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Hello {
@@ -88,7 +91,8 @@ pub struct Hello {
     pub known_epoch: Epoch,
     /// The proof that came with that welcome: without it the number is only a claim.
     pub known_proof: EpochProof,
-    /// Units that were running when the previous incarnation died without a word.
+    /// Units that were running when the previous incarnation died without a word, or [`NOTHING_RAN`] alone. Empty where the
+    /// worker does not know.
     pub died_running: Vec<(JobId, u128)>,
 }
 

@@ -1,6 +1,6 @@
 //! Which unit each slot runs at this moment: on a board that heartbeats read, and in the file `running`
 //! that outlives the process, so that a unit which kills its worker can be blamed. Not synced: it is about
-//! dead processes, not about dead machines.
+//! dead processes, not about dead machines, of which it says nothing.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -9,12 +9,16 @@ use std::sync::{Mutex, MutexGuard};
 
 use starfarm_protocol::bytes::Reader;
 use starfarm_protocol::ids::{ContentHash, FarmId, JobId};
+use starfarm_protocol::wire::NOTHING_RAN;
 
 use crate::WorkerError;
 
 /// Bytes of a slot's record: checksum u64, job u64, unit u128. All zeros: it runs nothing. One whose checksum does not
-/// fit says nothing, so that no unit is blamed by a damaged file, or by another farm's.
+/// fit says nothing, so that no unit is blamed by a damaged file, or by another farm's. The first record of the file is of
+/// no slot: it has the start of the machine in the place of a unit.
 const RECORD_BYTES: usize = 32;
+/// The job in that record.
+const START: JobId = JobId(u64::MAX);
 
 type Unit = Option<(JobId, u128)>;
 
@@ -25,18 +29,26 @@ pub(crate) struct Board {
 }
 
 impl Board {
-    /// Opens the file, and says which units were running when the previous process died.
+    /// Opens the file, and says which units were running when the previous process died, or that none was, where that is
+    /// known: since this `start` of the machine, whatever that process wrote is there.
     pub(crate) fn open(
         path: &Path,
         farm: FarmId,
         slots: u16,
+        start: Option<u128>,
     ) -> Result<(Self, Vec<(JobId, u128)>), WorkerError> {
         let before = std::fs::read(path).unwrap_or_default();
-        let died = before.as_chunks().0.iter().filter_map(|bytes| read(farm, bytes)).collect();
+        let records = before.as_chunks().0.iter().filter_map(|bytes| read(farm, bytes));
+        let (starts, mut died): (Vec<_>, Vec<_>) = records.partition(|(job, _)| *job == START);
+        if died.is_empty() && starts.iter().any(|(_, of)| Some(*of) == start) {
+            died.push(NOTHING_RAN);
+        }
         let file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(path);
         let file = file.map_err(|e| WorkerError::file("cannot write", path, &e))?;
         let slots = (0..slots).map(|_| Mutex::new(None)).collect();
-        Ok((Self { farm, slots, file }, died))
+        let board = Self { farm, slots, file };
+        board.write(0, start.map(|start| (START, start)));
+        Ok((board, died))
     }
 
     /// The slot has begun with a unit: what it needs may still have to be fetched.
@@ -68,8 +80,12 @@ impl Board {
     }
 
     fn record(&self, slot: u16, unit: Unit) {
+        self.write(u64::from(slot) + 1, unit);
+    }
+
+    fn write(&self, at: u64, unit: Unit) {
         // A disk that takes no 32 bytes will be noticed elsewhere; here it costs no more than the blame.
-        let _ = self.file.write_at(&record(self.farm, unit), u64::from(slot) * RECORD_BYTES as u64);
+        let _ = self.file.write_at(&record(self.farm, unit), at * RECORD_BYTES as u64);
     }
 }
 
@@ -110,7 +126,7 @@ mod tests {
     fn a_dead_workers_running_units_are_known_to_the_next_one_only() {
         let dir = TempDir::new();
         let path = dir.0.join("running");
-        let (board, died) = Board::open(&path, FARM, 3).unwrap();
+        let (board, died) = Board::open(&path, FARM, 3, Some(7)).unwrap();
         assert_eq!(died, []);
         for (slot, job, unit) in [(0, 1, 5), (2, 9, u128::MAX), (0, 1, 6)] {
             board.begin(slot, JobId(job), unit);
@@ -127,9 +143,18 @@ mod tests {
             [(0, JobId(1), 6), (1, JobId(4), 5), (2, JobId(9), u128::MAX)]
         );
         drop(board);
-        let (_, died) = Board::open(&path, FARM, 1).unwrap();
+        let (_, died) = Board::open(&path, FARM, 1, Some(7)).unwrap();
         assert_eq!(died, [(JobId(1), 6), (JobId(9), u128::MAX)]);
-        let (_, died) = Board::open(&path, FARM, 1).unwrap();
+        let (_, died) = Board::open(&path, FARM, 1, Some(7)).unwrap();
+        assert_eq!(died, [NOTHING_RAN]);
+        // The machine started anew: what was written last before that may be lost.
+        let (_, died) = Board::open(&path, FARM, 1, Some(8)).unwrap();
+        assert_eq!(died, []);
+        let (_, died) = Board::open(&path, FarmId([2; 16]), 1, Some(8)).unwrap();
+        assert_eq!(died, []);
+        let (_, died) = Board::open(&path, FARM, 1, None).unwrap();
+        assert_eq!(died, []);
+        let (_, died) = Board::open(&path, FARM, 1, None).unwrap();
         assert_eq!(died, []);
     }
 
@@ -137,24 +162,25 @@ mod tests {
     fn a_damaged_file_or_another_farms_blames_no_unit() {
         let dir = TempDir::new();
         let path = dir.0.join("running");
-        let (board, _) = Board::open(&path, FARM, 2).unwrap();
+        let (board, _) = Board::open(&path, FARM, 2, None).unwrap();
         for (slot, unit) in [(0, 5), (1, 6)] {
             board.begin(slot, JobId(1), unit);
             std::mem::forget(board.computes(slot));
         }
-        let (_, of_other) = Board::open(&path, FarmId([2; 16]), 2).unwrap();
+        let (_, of_other) = Board::open(&path, FarmId([2; 16]), 2, None).unwrap();
         assert_eq!(of_other, []);
+        // Behind the record of the start.
         let whole: Vec<u8> = [5, 6].iter().flat_map(|unit| record(FARM, Some((JobId(1), *unit)))).collect();
         for bit in 0..whole.len() * 8 {
             let mut damaged = whole.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
             std::fs::write(&path, damaged).unwrap();
             let other = if bit < 256 { 6 } else { 5 };
-            assert_eq!(Board::open(&path, FARM, 2).unwrap().1, [(JobId(1), other)], "bit {bit}");
+            assert_eq!(Board::open(&path, FARM, 2, None).unwrap().1, [(JobId(1), other)], "bit {bit}");
         }
         for length in 0..whole.len() {
             std::fs::write(&path, &whole[..length]).unwrap();
-            assert_eq!(Board::open(&path, FARM, 2).unwrap().1.len(), length / 32, "cut at {length}");
+            assert_eq!(Board::open(&path, FARM, 2, None).unwrap().1.len(), length / 32, "cut at {length}");
         }
     }
 }

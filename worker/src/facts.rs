@@ -33,6 +33,12 @@ pub(crate) fn read(root: &Path, cores: usize) -> Facts {
     }
 }
 
+/// The number that the kernel gave to its own start, if it says so.
+pub(crate) fn machine_start() -> Option<u128> {
+    let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    u128::from_str_radix(&text.trim().replace('-', ""), 16).ok()
+}
+
 /// The value of the first line `KEY : VALUE`.
 fn value<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     let pairs = text.lines().filter_map(|line| line.split_once(':'));

@@ -95,7 +95,8 @@ impl Node {
         let (farm, known, boot, plain) = (join.farm, known(&state), Boot(random()?), options.no_seal);
         let who = Arc::new(Identity { key: state.key()?, join, name, boot, plain });
         let slots = options.slots();
-        let (board, died_running) = Board::open(&state.farm_path("running"), farm, slots)?;
+        let (board, died_running) =
+            Board::open(&state.farm_path("running"), farm, slots, facts::machine_start())?;
         let (board, (to_inbox, inbox)) = (Arc::new(board), bounded(INBOX));
         let sockets = Sockets::new(to_inbox.clone(), plain);
         let facts = facts::read(Path::new("/"), cores());

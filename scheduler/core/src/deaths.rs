@@ -7,7 +7,7 @@ use starfarm_protocol::ids::{Boot, JobId, NodeId};
 use starfarm_protocol::interval::Interval;
 use starfarm_protocol::job::Per;
 use starfarm_protocol::journal::Record;
-use starfarm_protocol::wire::{Cancel, FailReason};
+use starfarm_protocol::wire::{Cancel, FailReason, NOTHING_RAN};
 
 use crate::agenda::Dying;
 use crate::deed::Deeds;
@@ -60,7 +60,9 @@ impl Farm {
             |&(job, unit): &(JobId, u128)| self.queues.tasks_at(id).any(|task| task.has(job, unit));
         let taken = |of: &(JobId, u128)| node.taken.iter().any(|(job, at)| *job == of.0 && at.contains(of.1));
         let charged = |of: &(JobId, u128)| node.charged.iter().any(|&(job, unit, _)| (job, unit) == *of);
-        let has = |of: &&(JobId, u128)| node.restored || in_tasks(of) || taken(of) || charged(of);
+        let has = |of: &&(JobId, u128)| {
+            **of != NOTHING_RAN && (node.restored || in_tasks(of) || taken(of) || charged(of))
+        };
         units.iter().filter(has).copied().collect()
     }
 

@@ -68,7 +68,7 @@ impl Farm {
             if tells {
                 self.pardon_guesses(id, boot, died, deeds);
             }
-            if !before.is_lost() || tells {
+            if !before.is_lost() || !died.is_empty() && tells {
                 self.died((id, boot), heard_us, died, now_us, deeds);
             }
         }

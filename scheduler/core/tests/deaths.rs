@@ -136,3 +136,21 @@ fn a_huge_job_and_a_node_with_many_slots_fit_together() {
     bench.run("live 25000 a none b none\n bye a\n at +1000\n live +25000 b none");
     assert!(bench.run("nodes").contains("b "));
 }
+
+/// Its inputs were still fetched, as heartbeats do not say: after three such deaths the unit was poison.
+#[test]
+fn a_unit_that_did_not_run_when_its_worker_died_is_not_charged() {
+    let deaths = |died: &str| {
+        let mut bench = Bench::new(config());
+        bench.run("submit 1 command units 1\n join a slots 1\n ack a");
+        for boot in 2..7 {
+            // It is missed before it comes back, and then it comes back at once.
+            let gone = if boot % 2 == 0 { "at +20000" } else { "at +10" };
+            bench.run(&format!("beat a 0+1 running 0\n {gone}\n hello a boot {boot}{died}\n ack a"));
+        }
+        bench.run("show 1")
+    };
+    assert!(deaths("").contains("unit 0 failed by poison"), "it may have run");
+    let known = deaths(" died 0:0");
+    assert!(known.contains("done 0, out 1, waiting 0"), "{known}");
+}

@@ -1,6 +1,8 @@
 //! Processes that die, hang and come back while a job runs.
 #![allow(clippy::unwrap_used)]
 
+use std::fs;
+
 use starfarm_e2e::{Farm, Signal, each_done_once, units, until};
 
 fn done(farm: &Farm, id: &str) -> u64 {
@@ -28,6 +30,33 @@ fn a_killed_worker_that_comes_back_goes_on_at_once() {
     farm.add_worker("w1", &["--slots", "2"]);
     farm.wait(&id).exits(0);
     each_done_once(&farm.job(&id), &farm.results(&id), 60);
+}
+
+/// It had not begun: each such death was the unit's fault, and after three of them it was poison.
+#[test]
+fn a_unit_whose_inputs_are_fetched_is_not_to_blame_for_its_workers_death() {
+    let mut farm = Farm::start();
+    let content: Vec<u8> = (0..60_000_000_u32).map(|n| (n / 7).wrapping_mul(n) as u8).collect();
+    fs::write(farm.temp().path().join("input"), &content).unwrap();
+    let id = farm.submit_text(
+        "[space]\nkind = \"range\"\nfrom = 0\nto = 1\n[task]\nexecutor = \"command\"\n\
+         program = [\"wc\", \"-c\", \"input\"]\ninputs = [\"input\"]\n",
+    );
+    for round in 0..5 {
+        let inputs = farm.worker_state("w1").join("inputs");
+        let bytes = || -> u64 {
+            let files = fs::read_dir(&inputs).into_iter().flatten();
+            files.filter_map(|file| Some(file.ok()?.metadata().ok()?.len())).sum()
+        };
+        let before = bytes();
+        farm.add_worker("w1", &["--slots", "1"]);
+        until("it fetches", || bytes() > before);
+        farm.workers.last_mut().unwrap().kill();
+        assert_eq!(done(&farm, &id), 0, "the input of round {round} was too short");
+    }
+    farm.add_worker("w1", &["--slots", "1"]);
+    farm.wait(&id).exits(0);
+    each_done_once(&farm.job(&id), &farm.results(&id), 1);
 }
 
 #[test]

@@ -105,11 +105,15 @@ fn a_unit_that_the_job_log_leaves_out_needs_its_inputs_no_more() {
             ["--joblog", "log", "--inputs", "{}.in", "--parallel", "grep x {}.in", ":::", "a", "b", "c"];
         [flags, &line[..]].concat()
     };
-    ["a", "b", "c"].map(|unit| dir.write(&format!("{unit}.in"), if unit == "b" { "y" } else { "x" }));
+    for (unit, text) in [("a", "x"), ("b", "y"), ("c", "x")] {
+        dir.write(&format!("{unit}.in"), text);
+    }
     ran(&dir, &words(&[])).exits(1);
     let log = dir.path().join("log");
     assert_eq!(sorted(rows(&log)), [(1, 0), (2, 1), (3, 0)]);
-    ["a.in", "c.in"].map(|name| fs::remove_file(dir.path().join(name)).unwrap());
+    for name in ["a.in", "c.in"] {
+        fs::remove_file(dir.path().join(name)).unwrap();
+    }
     dir.write("b.in", "x2");
     ran(&dir, &words(&[])).exits(2).says(&["unit 0: the input `a.in` is not a file in"]);
     assert_eq!(ran(&dir, &words(&["--resume-failed"])).exits(0).stdout, "x2\n");

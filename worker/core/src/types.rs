@@ -23,7 +23,7 @@ pub struct Config {
     pub heartbeat_us: u64,
     /// Seed of the jitter, so that workers that lost the same scheduler do not knock in step.
     pub seed: u64,
-    /// Units that were running when the previous incarnation died, for the hello.
+    /// Units that were running when the previous incarnation died, as the hello has them.
     pub died_running: Vec<(JobId, u128)>,
     /// The farm of the join file: no other one is worked for.
     pub farm: FarmId,

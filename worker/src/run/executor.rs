@@ -52,7 +52,7 @@ pub(super) mod testing {
     /// What the executor reports of a task of `units` units from `lo` on, at a worker that nothing can be fetched for.
     pub(in crate::run) fn parts(executor: &dyn Executor, lo: u128, units: u64) -> Vec<Part> {
         let dir = TempDir::new();
-        let board = Arc::new(Board::open(&dir.0.join("running"), FarmId([1; 16]), 1).unwrap().0);
+        let board = Arc::new(Board::open(&dir.0.join("running"), FarmId([1; 16]), 1, None).unwrap().0);
         let contents = Arc::new(Contents::new(Bulk::without_thread()));
         let store = Arc::new(Store::open(&dir.0.join("inputs"), u64::MAX).unwrap());
         let (scratch, memory, room) = (dir.0.join("scratch"), Memory::default(), Room::default());

@@ -332,12 +332,9 @@ fn a_node_works_or_idles() {
         steps,
         queue: 100,
     };
-    let busy = |tasks, ranges, units| WorkReason::Busy {
-        job: JOB,
-        tasks,
-        ranges,
-        units: Units(units),
-        for_us: 1_500_000,
+    let busy = |tasks, ranges, units| {
+        let units = Units(units);
+        WorkReason::Busy { job: JOB, tasks, ranges, units, for_us: 1_500_000 }
     };
     let reasons = [
         busy(40, false, 400),
