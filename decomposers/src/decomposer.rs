@@ -26,6 +26,16 @@ pub trait Decomposer: Send + Sync {
         unit.to_string()
     }
 
+    /// The same of the one behind `unit`, which of a part of a space need not be the next one there.
+    fn bound_behind(&self, unit: u128) -> String {
+        self.bound(unit + 1)
+    }
+
+    /// Where those units end that begin with `lo`, end before `hi` and lie side by side in the whole space.
+    fn side_by_side(&self, _lo: u128, hi: u128) -> u128 {
+        hi
+    }
+
     /// Fields that a template knows by name beside `{}` and `{index}`. Every unit has the same names.
     ///
     /// # Errors
@@ -37,6 +47,11 @@ pub trait Decomposer: Send + Sync {
     /// The number that people and programs know the unit by: its own, but of a part of a space that in the whole.
     fn number(&self, unit: u128) -> u128 {
         unit
+    }
+
+    /// How many such numbers there are: N, but of a part of a space that of the whole.
+    fn numbers(&self) -> u128 {
+        self.units()
     }
 
     /// A content has these units: see [`ValueError::NotLocated`].

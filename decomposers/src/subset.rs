@@ -37,6 +37,11 @@ impl Subset {
         Ok(Self { of, intervals: intervals.to_vec(), starts })
     }
 
+    /// The interval that has the unit.
+    fn at(&self, unit: u128) -> usize {
+        self.starts.partition_point(|start| *start <= unit).saturating_sub(1)
+    }
+
     fn in_whole(&self, unit: u128) -> Result<u128, ValueError> {
         in_space(unit, self.units()).map(|()| self.number(unit))
     }
@@ -55,9 +60,25 @@ impl Decomposer for Subset {
         self.of.fields(self.in_whole(unit)?)
     }
 
+    fn bound(&self, unit: u128) -> String {
+        self.of.bound(self.number(unit))
+    }
+
+    fn bound_behind(&self, unit: u128) -> String {
+        self.of.bound_behind(self.number(unit))
+    }
+
+    fn side_by_side(&self, lo: u128, hi: u128) -> u128 {
+        self.starts.get(self.at(lo) + 1).map_or(hi, |end| hi.min(*end))
+    }
+
+    fn numbers(&self) -> u128 {
+        self.of.units()
+    }
+
     /// The unit's number in the whole space.
     fn number(&self, unit: u128) -> u128 {
-        let at = self.starts.partition_point(|start| *start <= unit).saturating_sub(1);
+        let at = self.at(unit);
         match self.intervals.get(at) {
             Some(interval) => interval.lo.0 + (unit - self.starts[at]),
             None => unit,
@@ -92,6 +113,17 @@ mod tests {
         assert_eq!(all, expected);
         assert_eq!((left.value(4), left.names()), (Err(ValueError::OutOfSpace), vec!["clock".to_owned()]));
         assert_eq!(left.fields(3).unwrap()[0].1, b"1");
+    }
+
+    #[test]
+    fn of_several_units_together_the_bounds_are_those_of_the_whole() {
+        let left = subset(&[(1, 3), (3, 4), (9, 10)]).unwrap();
+        let bounds =
+            |lo: u128, hi: u128| (left.bound(lo), left.bound_behind(hi - 1), left.side_by_side(lo, hi));
+        assert_eq!(bounds(0, 2), ("11".into(), "13".into(), 2));
+        assert_eq!(bounds(1, 4), ("12".into(), "20".into(), 2));
+        assert_eq!(bounds(3, 4), ("19".into(), "20".into(), 4));
+        assert_eq!(left.numbers(), 10);
     }
 
     #[test]

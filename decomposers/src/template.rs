@@ -34,7 +34,8 @@ impl UnitText {
 
     /// Looks up the units from `lo` up to `hi` together, whose values lie in `file`.
     pub fn of_task(space: &dyn Decomposer, (lo, hi): (u128, u128), file: Vec<u8>) -> Self {
-        let [first, end, last] = [lo, hi, hi - 1].map(|unit| space.bound(unit).into_bytes());
+        let [first, end, last] =
+            [space.bound(lo), space.bound_behind(hi - 1), space.bound(hi - 1)].map(String::into_bytes);
         let values = [first, end, last, (hi - lo).to_string().into_bytes(), file];
         // `{}` stands for one unit: here it stays what it is.
         let fields = TASK_NAMES.map(str::to_owned).into_iter().zip(values).collect();

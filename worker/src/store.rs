@@ -27,6 +27,10 @@ const LOOK: Duration = Duration::from_millis(50);
 const ROOM_BYTES: u64 = 64 << 20;
 const ROOM_SHARE: u64 = 16;
 
+/// A program that fails where less is left may have failed of that.
+const FULL_BYTES: u64 = 4 << 20;
+const FULL_SHARE: u64 = 64;
+
 /// Fetches a part by its hash.
 pub(crate) type Fetch<'a> = &'a dyn Fn(ContentHash) -> Result<Vec<u8>, FetchError>;
 
@@ -150,6 +154,14 @@ impl Store {
             ))),
             _ => Ok(()),
         }
+    }
+
+    /// Why a program may have failed that wrote files; none where there was room.
+    pub(crate) fn is_full(&self) -> Option<String> {
+        let (free, all) = (self.disk)(&self.dir).ok()?;
+        let dir = self.dir.display();
+        (free < FULL_BYTES.min(all / FULL_SHARE))
+            .then(|| format!("the disk of {dir} is full on this node: make room"))
     }
 
     /// Throws away inputs that no unit has a link of, from the oldest on, until so many bytes are free on the disk. Says

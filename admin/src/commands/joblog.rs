@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use starfarm_decomposers::template::UnitText;
 use starfarm_logs::joblog::{HEAD, Row, outcomes};
 use starfarm_protocol::admin::OutputInfo;
-use starfarm_protocol::spec::{Interval, Space};
+use starfarm_protocol::spec::{Interval, Space, Work};
 use starfarm_protocol::unit_set::UnitSet;
 use starfarm_protocol::units::Units;
 
@@ -141,6 +141,12 @@ fn over_by(path: &Path, resume: Resume) -> Result<UnitSet, Failure> {
 pub(crate) fn leave_rest(job: &mut JobFile, flags: &Parallel) -> Result<bool, Failure> {
     if job.over.is_empty() {
         return Ok(true);
+    }
+    if matches!(&job.spec.work, Work::Command(command) if command.merge.is_some()) {
+        return Err(Failure::usage(
+            "the results of what is left alone would be merged: leave --resume and --resume-failed out. The same `run` goes \
+             on by itself where it was ended, and `starfarm job retry --failed ID` runs failed units of a job again",
+        ));
     }
     let units = job.opened().map_err(Failure::usage)?.units();
     let rest = UnitSet::from_iter([(0, units)]).without(&job.over);

@@ -87,6 +87,8 @@ pub(crate) fn run(context: &mut Context, run: &Run) -> Result<Exit, Failure> {
                 Some(merge) if merge.state == MergeState::Done => {
                     results::merged::print(&mut farm.client, &job, folder, printer)?;
                 }
+                // Interrupted while they are merged: the next run has them.
+                Some(merge) if merge.is_pending() && has_ended => {}
                 _ => {
                     let choice = Choice { folder, has_files, ..Choice::default() };
                     results::print(&mut farm.client, id, choice, printer)?;

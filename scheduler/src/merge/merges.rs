@@ -163,7 +163,7 @@ impl Merges {
     /// It has come to an end.
     pub(crate) fn end(&self, job: JobId, outcome: MergeOutcome) -> io::Result<()> {
         // A job may have been deleted meanwhile.
-        if !self.jobs().contains_key(&job) {
+        if !self.has(job) {
             return self.delete(job);
         }
         let bytes = serde_json::to_vec(&outcome).expect("it has no odd keys");
@@ -172,6 +172,11 @@ impl Merges {
             (asked.is_running, asked.wanted_us, asked.outcome) = (false, None, Some(outcome));
         }
         Ok(())
+    }
+
+    /// It is known here: not deleted.
+    pub(crate) fn has(&self, job: JobId) -> bool {
+        self.jobs().contains_key(&job)
     }
 
     /// A person wants a job merged again, which has ended.

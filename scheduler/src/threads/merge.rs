@@ -42,7 +42,8 @@ fn next(house: &House, dispatcher: &Sender<Input>) -> Option<JobId> {
         Some(done) => {
             let results = Results { job, done, outputs: &house.outputs, blobs: &house.blobs };
             let full = || house.low_water.lacks_disk().map(|why| format!("was ended: {why}: make room"));
-            let stopped = || with_scheduler(house.shared.stopping()).or_else(full);
+            let deleted = || (!house.merges.has(job)).then(|| "was ended: its job is deleted".to_owned());
+            let stopped = || with_scheduler(house.shared.stopping()).or_else(full).or_else(deleted);
             merge(&house.merges, &results, (&how, ended_us), &stopped)
         }
         None => return None,

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use starfarm_e2e::power::Disk;
-use starfarm_e2e::{Daemon, Farm, Reply, each_done_once, program, run, skip, until};
+use starfarm_e2e::{Daemon, Farm, Reply, each_done_once, program, run, skip, units, until};
 
 /// A project of a script and two inputs, one of them of more than one part.
 fn project(farm: &Farm, script: &str, keys: &str) -> PathBuf {
@@ -392,16 +392,17 @@ fn units_take_turns_on_a_disk_that_does_not_hold_those_of_all_slots() {
     for unit in 0..4 {
         fs::write(dir.join(format!("in/{unit}")), vec![unit; 15_000_000]).unwrap();
     }
-    let job = |keys: &str| {
+    let job = |farm: &Farm, keys: &str| {
         let text = format!(
             "name = \"photos\"\n[space]\nkind = \"range\"\nfrom = 0\nto = 4\n[task]\nexecutor = \"command\"\n{keys}"
         );
         fs::write(dir.join("job.toml"), text).unwrap();
-        submitted(&farm, &dir)
+        submitted(farm, &dir)
     };
     let ids = [
-        job("program = [\"sh\", \"-c\", \"sleep 0.3; wc -c < in/{}\"]\ninputs = [\"in/{}\"]\n"),
+        job(&farm, "program = [\"sh\", \"-c\", \"sleep 0.3; wc -c < in/{}\"]\ninputs = [\"in/{}\"]\n"),
         job(
+            &farm,
             "program = [\"sh\", \"-c\", \"head -c 9000000 /dev/urandom > {}; sleep 0.3\"]\noutputs = [\"{}\"]\n",
         ),
     ];
@@ -410,9 +411,24 @@ fn units_take_turns_on_a_disk_that_does_not_hold_those_of_all_slots() {
         farm.wait(id).exits(0);
         each_done_once(&farm.job(id), &farm.results(id), 4);
     }
+    // Both fill the disk at once, and a program fails of that.
+    let fills = job(
+        &farm,
+        "program = [\"sh\", \"-c\", \"head -c 14000000 /dev/zero > {} && sleep 0.3\"]\ninputs = [\"job.toml\"]\n",
+    );
+    farm.wait(&fills).exits(0);
+    each_done_once(&farm.job(&fills), &farm.results(&fills), 4);
+    // A run over a task has more inputs than the disk holds.
+    let whole = job(
+        &farm,
+        "per = \"task\"\nunits_per_task = 4\nprogram = [\"sh\", \"-c\", \"ls in | wc -l\"]\ninputs = [\"in/{}\"]\n",
+    );
+    farm.wait(&whole).exits(0);
+    assert_eq!(units(&farm.results(&whole)["outputs"]), [0, 1, 2, 3]);
+    let ended = ids.len() + 2;
     let log = farm.state().join("log");
     let export =
         || farm.cli(&["log", "export", &log.to_string_lossy(), "--format", "jsonl"]).exits(0).stdout.clone();
-    until("the log has both certificates", || export().matches("\"certificate\"").count() >= 2);
+    until("the log has both certificates", || export().matches("\"certificate\"").count() >= ended);
     assert!(!export().contains("node_refused"), "{}", export());
 }

@@ -96,6 +96,47 @@ fn a_job_log_is_written_and_what_it_leaves_is_run() {
     assert_eq!(rows(&log).len(), 7);
 }
 
+/// It was told of units by their numbers among what was left, computed others and passed; and of a run only the first unit
+/// was in the log.
+#[test]
+fn a_program_over_whole_tasks_is_told_of_the_units_that_the_job_log_leaves() {
+    let dir = TempDir::new();
+    let script = "echo {lo} {hi} {last} $(cat {file}); [ {lo} -gt 106 ] || [ {last} -lt 103 ] || test -e ok";
+    let words = |flags: &[&'static str]| {
+        let line = [
+            "--joblog",
+            "log",
+            "--per",
+            "task",
+            "--units-per-task",
+            "4",
+            "--range",
+            "100..112",
+            "--",
+            "sh",
+            "-c",
+        ];
+        [flags, &line[..], &[script]].concat()
+    };
+    ran(&dir, &words(&[])).exits(1);
+    let log = dir.path().join("log");
+    let all: Vec<u32> = (1..=12).collect();
+    assert_eq!(sorted(rows(&log).iter().map(|row| row.0).collect()), all, "a row for each unit");
+    let passed = rows(&log).into_iter().filter(|row| row.1 == 0);
+    assert_eq!(sorted(passed.map(|row| row.0).collect()), [1, 2, 3, 8, 9, 10, 11, 12]);
+    dir.write("ok", "");
+    // Two that are left lie apart.
+    let text = fs::read_to_string(&log).unwrap();
+    let but_tenth: String = text.split_inclusive('\n').filter(|line| !line.starts_with("10\t")).collect();
+    fs::write(&log, but_tenth).unwrap();
+    let again = ran(&dir, &words(&["--output", "quiet", "--resume-failed"]));
+    let said: Vec<&str> = again.exits(0).stdout.lines().filter(|line| line.contains(' ')).collect();
+    let said: String = said.join("\n");
+    for told in ["103 107 106 103 104 105 106", "109 110 109 109"] {
+        assert!(said.contains(told), "{said}");
+    }
+}
+
 /// Whoever cleans up what is done had to keep all inputs to run the rest.
 #[test]
 fn a_unit_that_the_job_log_leaves_out_needs_its_inputs_no_more() {

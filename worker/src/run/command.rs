@@ -110,7 +110,18 @@ impl Command {
         let text = self.text(task, unit, &context.contents, cancel)?;
         self.prepare((scratch, place), [Ok(&text)], cancel, context)?;
         let run = self.run_line(&self.line(task, &scratch.0, &text), 1, cancel, lasts, context)?;
+        self.had_room(&run, place, context)?;
         self.record(run, scratch, &text, cancel, context)
+    }
+
+    /// A program that fails on a full disk which it shares with others may do better alone.
+    fn had_room(&self, run: &UnitRun, place: &Place<'_>, context: &Context) -> Result<(), FetchError> {
+        let may_be_full = self.files.is_some() && place.is_shared();
+        match run.end {
+            End::Exit(0) | End::Cancelled | End::NotStarted(..) => Ok(()),
+            _ if may_be_full => context.store.is_full().map_or(Ok(()), |why| Err(FetchError::NoRoom(why))),
+            _ => Ok(()),
+        }
     }
 
     /// Runs one program by `attempt`, again where the disk had no room for its files and others have given some back.
@@ -223,6 +234,7 @@ impl Command {
             line.progress = Some(progress);
         }
         let run = self.run_line(&line, task.units, cancel, &mut || delivery.go_on(report), context)?;
+        self.had_room(&run, place, context)?;
         let told = line.progress.filter(|_| run.end != End::Exit(0)).and_then(|progress| progress.told());
         let mut deliver = |run: UnitRun, units: u64| {
             let (outcome, named) = self.record(run, scratch, &text, cancel, context)?;
@@ -242,6 +254,36 @@ impl Command {
                 deliver(UnitRun { stdout, duration, ..run }, rest)
             }
         }
+    }
+
+    /// Runs the units of a task together, as far as they lie side by side in the whole space; where the disk does not hold
+    /// their files, fewer of them.
+    fn run_pieces(
+        &self,
+        task: &Task,
+        scratch: &Scratch,
+        cancel: &CancelFlag,
+        context: &Context,
+        (delivery, report): (&mut Delivery<'_>, &mut Report),
+    ) -> Result<(), FetchError> {
+        let mut lo = task.lo;
+        while lo < task.hi() && !cancel.is_raised() {
+            let mut units = (self.space.side_by_side(lo, task.hi()) - lo) as u64;
+            context.board.begin(context.slot, task.job, lo);
+            loop {
+                let piece = Task { lo, units, ..*task };
+                let slot = (&mut *delivery, &mut *report);
+                let ran = self.in_room(scratch, cancel, context, slot, |place, delivery, report| {
+                    self.run_together(&piece, (scratch, place), cancel, context, (delivery, report))
+                });
+                match ran {
+                    Err(FetchError::NoRoom(_)) if units > 1 => units = units.div_ceil(2),
+                    ran => break ran?,
+                }
+            }
+            lo += u128::from(units);
+        }
+        Ok(())
     }
 
     /// Runs the units of a task one after another, until it is cancelled.
@@ -359,12 +401,7 @@ impl Executor for Command {
         let mut delivery = Delivery::new(task, context.contents.bulk(), cancel);
         let ran = match self.per {
             Per::Task if cancel.is_raised() => return,
-            Per::Task => {
-                context.board.begin(context.slot, task.job, task.lo);
-                self.in_room(&scratch, cancel, context, (&mut delivery, report), |place, delivery, report| {
-                    self.run_together(task, (&scratch, place), cancel, context, (delivery, report))
-                })
-            }
+            Per::Task => self.run_pieces(task, &scratch, cancel, context, (&mut delivery, report)),
             Per::Unit => self.run_each(task, &scratch, cancel, context, (&mut delivery, report)),
         };
         // What was done before is delivered first, whatever became of the next one. A slot that stores is no less busy: until

@@ -99,7 +99,7 @@ impl UnitFiles {
                 input.path
             ));
         }
-        let (names, limit, many_units) = (space.names(), work.files_limit, space.units() > 1);
+        let (names, limit, many_units) = (space.names(), work.files_limit, space.numbers() > 1);
         let rules = Rules::of(work, &names);
         let outputs = work.outputs.iter().map(|name| rules.text(name)).collect();
         // These are of single units, whatever one run computes.

@@ -171,6 +171,11 @@ impl Place<'_> {
         self.given += 1;
         self.failed = true;
         self.alone |= self.has_inputs;
+        self.is_shared()
+    }
+
+    /// Others had room since it tried.
+    pub(super) fn is_shared(&self) -> bool {
         self.all_since.is_none_or(|taken| taken != self.room.lock().taken)
     }
 

@@ -358,8 +358,11 @@ impl Follower {
         let (Some(joblog), Some(naming)) = (&mut self.sinks.joblog, &self.naming) else { return Ok(()) };
         // Whoever goes on by the log takes it that the rest was done: all of it is out before.
         printer.flush()?;
-        let text = naming.text(output.unit.0)?;
-        joblog.ended(&output, &text, &naming.command_line(&text), now_us())
+        // A row for each unit of the run: whoever goes on by the log leaves out what it has.
+        (output.unit.0..output.unit.0.saturating_add(output.units.0)).try_for_each(|unit| {
+            let text = naming.text(unit)?;
+            joblog.ended(&output, &text, &naming.command_line(&text), now_us())
+        })
     }
 }
 

@@ -109,7 +109,10 @@ impl Course {
             let resume =
                 |job: &JobInfo| (job.state == JobState::Paused).then_some(Order::Job(JobCommand::Resume));
             let last = known.iter().filter(of_spec).max_by_key(|job| job.id);
-            let again = |job: &JobInfo| Some((job.id, Some(again(job)?)));
+            let again = |job: &JobInfo| match is_merged_yet(job) {
+                true => Some((job.id, None)),
+                false => Some((job.id, Some(again(job)?))),
+            };
             course.go_on = unfinished.map(|job| (job.id, resume(job))).next().or(last.and_then(again));
         }
         if course.go_on.is_none() {
@@ -131,6 +134,11 @@ fn again(job: &JobInfo) -> Option<Order> {
         JobState::Finished if job.merge.as_ref().is_some_and(MergeInfo::has_failed) => Some(Order::Merge),
         _ => None,
     }
+}
+
+/// Its units are done, and their results are merged by and by.
+fn is_merged_yet(job: &JobInfo) -> bool {
+    job.state == JobState::Finished && job.merge.as_ref().is_some_and(MergeInfo::is_pending)
 }
 
 /// The job to run: one of an earlier run that is not over, or a new one.
@@ -252,6 +260,7 @@ mod tests {
         let go_on = |job: JobInfo, fresh| Course::of(&[job], SPEC, fresh).go_on;
         assert_eq!(go_on(merge(MergeState::Failed), false), Some((JobId(2), Some(Order::Merge))));
         assert_eq!(go_on(merge(MergeState::Failed), true), None);
+        assert_eq!(go_on(merge(MergeState::Running), false), Some((JobId(2), None)));
         assert_eq!(go_on(merge(MergeState::Done), false), None);
     }
 
