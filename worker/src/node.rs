@@ -94,9 +94,8 @@ impl Node {
         let random = || getrandom::u64().map_err(|e| WorkerError::System(format!("no random numbers: {e}")));
         let (farm, known, boot, plain) = (join.farm, known(&state), Boot(random()?), options.no_seal);
         let who = Arc::new(Identity { key: state.key()?, join, name, boot, plain });
-        let slots = options.slots();
-        let (board, died_running) =
-            Board::open(&state.farm_path("running"), farm, slots, facts::machine_start())?;
+        let (slots, start) = (options.slots(), facts::machine_start());
+        let (board, died_running) = Board::open(&state.farm_path("running"), farm, slots, start)?;
         let (board, (to_inbox, inbox)) = (Arc::new(board), bounded(INBOX));
         let sockets = Sockets::new(to_inbox.clone(), plain);
         let facts = facts::read(Path::new("/"), cores());

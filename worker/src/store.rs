@@ -27,7 +27,7 @@ const LOOK: Duration = Duration::from_millis(50);
 const ROOM_BYTES: u64 = 64 << 20;
 const ROOM_SHARE: u64 = 16;
 
-/// A program that fails where less is left may have failed of that.
+/// A disk is full with less than this left, or than a share of a small one.
 const FULL_BYTES: u64 = 4 << 20;
 const FULL_SHARE: u64 = 64;
 
@@ -156,12 +156,9 @@ impl Store {
         }
     }
 
-    /// Why a program may have failed that wrote files; none where there was room.
-    pub(crate) fn is_full(&self) -> Option<String> {
-        let (free, all) = (self.disk)(&self.dir).ok()?;
-        let dir = self.dir.display();
-        (free < FULL_BYTES.min(all / FULL_SHARE))
-            .then(|| format!("the disk of {dir} is full on this node: make room"))
+    /// A program that fails now may have failed of that.
+    pub(crate) fn is_full(&self) -> bool {
+        (self.disk)(&self.dir).is_ok_and(|(free, all)| free < FULL_BYTES.min(all / FULL_SHARE))
     }
 
     /// Throws away inputs that no unit has a link of, from the oldest on, until so many bytes are free on the disk. Says

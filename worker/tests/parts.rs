@@ -43,7 +43,8 @@ fn searching() -> (Fake, Process) {
     fake.offer(1, spec, 0, SEARCHED);
     // Sooner than the first part is due.
     let running = fake.dir.join("a").join(fake.farm.to_string()).join("running");
-    let is_noted = |bytes: Vec<u8>| bytes.iter().any(|byte| *byte != 0);
+    // Behind the record of the machine's start.
+    let is_noted = |bytes: Vec<u8>| bytes.iter().skip(32).any(|byte| *byte != 0);
     fake.until("the search to run", |_| std::fs::read(&running).is_ok_and(is_noted));
     (fake, worker)
 }

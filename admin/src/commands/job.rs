@@ -70,7 +70,11 @@ pub(crate) fn run(context: &mut Context, command: &Job) -> Result<Exit, Failure>
         }
         Job::Merge(job) => {
             let mut client = context.connect()?.telling();
-            client.merge(job.id)?;
+            let is_under_way = |job: &JobInfo| job.merge.as_ref().is_some_and(MergeInfo::is_pending);
+            let stands = client.job(job.id)?;
+            if !(stands.state.ended() && is_under_way(&stands)) {
+                client.merge(job.id)?;
+            }
             let waiting = wait::Waiting::of_person(context.progress, None);
             let job = wait::until_end(&mut client, job.id, waiting, |_, _| Ok(()))?;
             context.printer.list(std::slice::from_ref(&job))?;

@@ -24,7 +24,7 @@ use crate::client::Client;
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Signals;
 use crate::jobfile::JobFile;
-use crate::output::{Format, say};
+use crate::output::{Format, Printer, say};
 use crate::progress::settled;
 use crate::{config, human};
 use again::Memo;
@@ -81,19 +81,8 @@ pub(crate) fn run(context: &mut Context, run: &Run) -> Result<Exit, Failure> {
         let has_ended = ended.as_ref().is_ok_and(|job| job.state.ended());
         follower.finish(&mut farm.client, printer, has_ended)?;
         if !is_bare && flags.results.is_none() {
-            let job = farm.client.job(id)?;
-            let folder = merged_into.as_ref();
-            match job.merge.as_ref().filter(|_| is_text) {
-                Some(merge) if merge.state == MergeState::Done => {
-                    results::merged::print(&mut farm.client, &job, folder, printer)?;
-                }
-                // Interrupted while they are merged: the next run has them.
-                Some(merge) if merge.is_pending() && has_ended => {}
-                _ => {
-                    let choice = Choice { folder, has_files, ..Choice::default() };
-                    results::print(&mut farm.client, id, choice, printer)?;
-                }
-            }
+            let choice = Choice { folder: merged_into.as_ref(), has_files, ..Choice::default() };
+            print_results(&mut farm.client, id, choice, is_text, printer)?;
         }
         follower.settle(&mut farm.client)?;
         printer.flush()?;
@@ -104,6 +93,25 @@ pub(crate) fn run(context: &mut Context, run: &Run) -> Result<Exit, Failure> {
     }
     farm.end();
     ended.map(|job| halting.exit_of(&job))
+}
+
+/// Prints what a job has given, as text what was merged of it.
+fn print_results(
+    client: &mut Client,
+    id: JobId,
+    choice: Choice<'_>,
+    is_text: bool,
+    printer: &mut Printer,
+) -> Result<(), Failure> {
+    let job = client.job(id)?;
+    match job.merge.as_ref().filter(|_| is_text) {
+        Some(merge) if merge.state == MergeState::Done => {
+            results::merged::print(client, &job, choice.folder, printer)
+        }
+        // Interrupted while its results are merged: the next run has them.
+        Some(merge) if merge.is_pending() && job.state.ended() => Ok(()),
+        _ => results::print(client, id, choice, printer),
+    }
 }
 
 /// What this machine can run as a farm.

@@ -3,7 +3,7 @@
 use starfarm_protocol::job::JobState;
 use std::time::{Duration, Instant};
 
-use starfarm_protocol::admin::{JobInfo, MergeInfo};
+use starfarm_protocol::admin::{JobInfo, MergeInfo, MergeState};
 use starfarm_protocol::ids::JobId;
 
 use super::results::merged;
@@ -71,6 +71,9 @@ pub(crate) fn until_end(
             let failed = job.merge.iter().filter(|merge| merge.has_failed());
             let commanded = waiting.commands.then_some(id);
             failed.for_each(|merge| say(&format!("job {} {}", id.0, merged::failed(merge, commanded))));
+            if job.merge.as_ref().is_some_and(|merge| merge.state == MergeState::Skipped) {
+                say(&format!("job {} {}", id.0, merged::skipped(commanded)));
+            }
             if let Some(words) = cut(job.outputs_cut) {
                 say(&format!("job {}: {words}", id.0));
             }

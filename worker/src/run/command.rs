@@ -116,11 +116,10 @@ impl Command {
 
     /// A program that fails on a full disk which it shares with others may do better alone.
     fn had_room(&self, run: &UnitRun, place: &Place<'_>, context: &Context) -> Result<(), FetchError> {
-        let may_be_full = self.files.is_some() && place.is_shared();
-        match run.end {
-            End::Exit(0) | End::Cancelled | End::NotStarted(..) => Ok(()),
-            _ if may_be_full => context.store.is_full().map_or(Ok(()), |why| Err(FetchError::NoRoom(why))),
-            _ => Ok(()),
+        let has_failed = !matches!(run.end, End::Exit(0) | End::Cancelled | End::NotStarted(..));
+        match has_failed && self.files.is_some() && place.met_full_disk(context.store.is_full()) {
+            true => Err(FetchError::NoRoom("the disk is full on this node: make room".to_owned())),
+            false => Ok(()),
         }
     }
 
@@ -133,6 +132,7 @@ impl Command {
         (delivery, report): (&mut Delivery<'_>, &mut Report),
         mut attempt: impl FnMut(&mut Place<'_>, &mut Delivery<'_>, &mut Report) -> Result<T, FetchError>,
     ) -> Result<T, FetchError> {
+        let may_be_more = || context.failed.as_ref().is_some_and(|failed| failed.give_way());
         let mut place = context.room.place();
         if self.files.is_none() {
             return attempt(&mut place, delivery, report);
@@ -144,7 +144,7 @@ impl Command {
             let _ = scratch.remove();
             drop(stake);
             match came {
-                Err(FetchError::NoRoom(_)) if place.again() => {}
+                Err(FetchError::NoRoom(_)) if place.again() || may_be_more() => {}
                 came => return came,
             }
         }

@@ -49,6 +49,12 @@ impl Failed {
         }
     }
 
+    /// The disk has no room for a unit: the oldest goes; false where none is kept.
+    pub(super) fn give_way(&self) -> bool {
+        let oldest = self.kept.lock().expect("a panic ends the process").dirs.pop_front();
+        oldest.is_some_and(|oldest| fs::remove_dir_all(oldest).is_ok())
+    }
+
     fn take(&self, scratch: &Path, task: &Task, unit: u128) -> io::Result<Option<String>> {
         if fs::read_dir(scratch)?.next().is_none() {
             return Ok(None);
@@ -114,6 +120,10 @@ mod tests {
         fail(&dir, &failed, 2, Some("c"));
         assert_eq!(names(&dir), ["3-2-7", "3-3-7"]);
         assert!(dir.0.join("failed/3-2-7/c").exists() && !dir.0.join("failed/3-2-7/a").exists());
+        // Where units need the room, the oldest goes first.
+        assert!(failed.give_way());
+        assert_eq!(names(&dir), ["3-2-7"]);
+        assert_eq!((failed.give_way(), failed.give_way(), names(&dir).len()), (true, false, 0));
     }
 
     #[test]

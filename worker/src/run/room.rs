@@ -27,9 +27,10 @@ struct State {
     /// Units that have none and want some, by their tickets.
     queue: VecDeque<u64>,
     tickets: u64,
-    /// How often room was taken, and given back.
+    /// How often room was taken, and given back, and a program failed on a full disk.
     taken: u64,
     given: u64,
+    full: u64,
 }
 
 /// Has room on the disk, which is given back with this. What lies there goes before.
@@ -63,6 +64,7 @@ impl Room {
         Place {
             room: self,
             ticket: None,
+            full: 0,
             given: 0,
             failed: false,
             all_since: None,
@@ -114,7 +116,8 @@ pub(super) struct Place<'a> {
     room: &'a Room,
     /// Its own in the queue.
     ticket: Option<u64>,
-    /// How often room had been given back when it tried ...
+    /// How often a disk had been found full when it tried, and room been given back ...
+    full: u64,
     given: u64,
     /// ... and found none.
     failed: bool,
@@ -150,7 +153,7 @@ impl Place<'_> {
                 state = self.room.wait(state);
             }
         }
-        (self.given, self.has_inputs) = (state.given, false);
+        (self.full, self.given, self.has_inputs) = (state.full, state.given, false);
         let is_alone = state.stakes == 0;
         let stake = self.room.take(&mut state);
         self.all_since = is_alone.then_some(state.taken);
@@ -171,12 +174,15 @@ impl Place<'_> {
         self.given += 1;
         self.failed = true;
         self.alone |= self.has_inputs;
-        self.is_shared()
+        self.all_since.is_none_or(|taken| taken != self.room.lock().taken)
     }
 
-    /// Others had room since it tried.
-    pub(super) fn is_shared(&self) -> bool {
-        self.all_since.is_none_or(|taken| taken != self.room.lock().taken)
+    /// A program has failed: whether it shared a disk that was full meanwhile, as it is now or as another found it that has
+    /// given its room back by now.
+    pub(super) fn met_full_disk(&self, is_full: bool) -> bool {
+        let mut state = self.room.lock();
+        state.full += u64::from(is_full);
+        self.all_since != Some(state.taken) && self.full != state.full
     }
 
     fn may_try(&self, state: &State) -> bool {

@@ -28,10 +28,7 @@ pub(crate) fn print(
         MergeState::Waiting | MergeState::Running => {
             Some("has ended, and its results are being merged".to_owned())
         }
-        MergeState::Skipped => Some(format!(
-            "has not all of its results, so they were not merged: `starfarm job merge {}` merges what is there",
-            id.0
-        )),
+        MergeState::Skipped => Some(skipped(Some(id))),
         MergeState::Failed => Some(failed(merge, Some(id))),
     };
     if let Some(why) = why {
@@ -60,6 +57,15 @@ pub(crate) fn write_files(client: &mut Client, job: &JobInfo, folder: &Folder) -
         write.end()?;
     }
     Ok(())
+}
+
+/// Some units failed, and what to do; as of [`failed`].
+pub(crate) fn skipped(id: Option<JobId>) -> String {
+    let advice = id.map_or_else(
+        || "run it again to try again what failed".to_owned(),
+        |id| format!("`starfarm job merge {}` merges what is there", id.0),
+    );
+    format!("has not all of its results, so they were not merged: {advice}")
 }
 
 /// Why it failed, and what to do, which is told to the farm where there is one: `id` is the job's there.
