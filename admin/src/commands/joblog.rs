@@ -142,12 +142,6 @@ pub(crate) fn leave_rest(job: &mut JobFile, flags: &Parallel) -> Result<bool, Fa
     if job.over.is_empty() {
         return Ok(true);
     }
-    if matches!(&job.spec.work, Work::Command(command) if command.merge.is_some()) {
-        return Err(Failure::usage(
-            "the results of what is left alone would be merged: leave --resume and --resume-failed out. The same `run` goes \
-             on by itself where it was ended, and `starfarm job retry --failed ID` runs failed units of a job again",
-        ));
-    }
     let units = job.opened().map_err(Failure::usage)?.units();
     let rest = UnitSet::from_iter([(0, units)]).without(&job.over);
     let rest: Vec<_> = rest.iter().map(|(lo, hi)| Interval { lo: Units(lo), hi: Units(hi) }).collect();
@@ -158,6 +152,12 @@ pub(crate) fn leave_rest(job: &mut JobFile, flags: &Parallel) -> Result<bool, Fa
             return Ok(false);
         }
         [all] if all.lo.0 == 0 && all.hi.0 == units => {}
+        _ if matches!(&job.spec.work, Work::Command(command) if command.merge.is_some()) => {
+            return Err(Failure::usage(
+                "the results of what is left alone would be merged: leave --resume and --resume-failed out. The same `run` \
+                 goes on by itself where it was ended, and `starfarm job retry --failed ID` runs failed units of a job again",
+            ));
+        }
         _ => {
             let whole = std::mem::replace(&mut job.spec.space, Space::Grid { axes: Vec::new() });
             job.spec.space = Space::Subset { of: Box::new(whole), units: rest };

@@ -71,7 +71,8 @@ pub(crate) fn until_end(
             let failed = job.merge.iter().filter(|merge| merge.has_failed());
             let commanded = waiting.commands.then_some(id);
             failed.for_each(|merge| say(&format!("job {} {}", id.0, merged::failed(merge, commanded))));
-            if job.merge.as_ref().is_some_and(|merge| merge.state == MergeState::Skipped) {
+            let is_skipped = job.merge.as_ref().is_some_and(|merge| merge.state == MergeState::Skipped);
+            if is_skipped && job.state == JobState::Failed {
                 say(&format!("job {} {}", id.0, merged::skipped(commanded)));
             }
             if let Some(words) = cut(job.outputs_cut) {

@@ -141,12 +141,15 @@ fn of_each_unit(
         let path = String::from_utf8(template.fill(&text)).map_err(|e| {
             at_fault(format!("the input {:?} is not UTF-8", String::from_utf8_lossy(e.as_bytes())))
         })?;
-        if base.join(&path).is_dir() {
-            return Err(at_fault(format!(
-                "the input `{path}` is a directory, and a unit brings files of its own: name one"
-            )));
-        }
-        match lies_there(&path, base).map_err(at_fault)? {
+        // What may be written for files of all units is no advice here.
+        let is_folder = path.ends_with('/') && base.join(&path).is_dir();
+        let found = lies_there(&path, base).map_err(|words| match is_folder {
+            true => format!(
+                "the input `{path}` is a directory, and a unit can bring single files only: name a file"
+            ),
+            false => words,
+        });
+        match found.map_err(at_fault)? {
             Some(file) => drop(files.insert(file)),
             None => {
                 let base = base.display();

@@ -26,7 +26,7 @@ use crate::told::Told;
 /// How much work a node may hold beside what it runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Ahead {
-    /// A run takes so long to start that a slot may well wait for the network before the next one.
+    /// No more than a task a slot: a run may take so long to start that waiting for the network is nothing.
     Nothing,
     /// No more than keeps its slots from waiting: the size of its tasks is still being learnt.
     Least,

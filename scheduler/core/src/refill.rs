@@ -132,8 +132,8 @@ impl Farm {
             return sized(tail.min(first).max(1), Rule::First, (0, 0, tail));
         }
         // The tail has the last word, so what keeps it from being dust goes by what the node has done, not by what it says
-        // of its speed alone; and a unit that is a program is no dust. Runs near the end are no shorter than others by their
-        // starts, as long as each slot has its share of all that is not done.
+        // of its speed alone; and a unit that is a program is no dust. A run near the end has as many starts as any other, but
+        // no more than a slot's share of all that is not done.
         let floor = match job.facts.work.programs {
             true if is_whole_run => within(start.target_us(TAIL_FLOOR_US)).min(self.share_of_rest(job)),
             true => 1,
@@ -254,7 +254,7 @@ impl Farm {
         let (first, units) = (job.units.coverage().cursor(), job.facts.units);
         let (by_time, leased) = (matches!(job.facts.sizing, Sizing::TargetUs(_)), job.lease.durable());
         let (first_size, is_whole_run) = (size, job.facts.work.is_whole_run());
-        let learns_start = job.learns_start();
+        let (learns_start, two_each) = (job.learns_start(), u128::from(size) * share);
         let (mut at, mut wanted) = (first, first);
         let ends = std::iter::from_fn(|| {
             if at == units {
@@ -266,7 +266,9 @@ impl Farm {
             }
             at = wanted;
             if learns_start {
-                size = if size == first_size { first_size.saturating_mul(2) } else { first_size };
+                // As long as every slot can have as much: a unit may last for hours.
+                let doubles = size == first_size && units - at >= two_each;
+                size = if doubles { first_size.saturating_mul(2) } else { first_size };
             } else if by_time && !is_whole_run {
                 // The rest shrinks while we cut: so must the next task.
                 let left = u64::try_from((units - at) / share).unwrap_or(u64::MAX);

@@ -117,7 +117,7 @@ impl Command {
     /// A program that fails on a full disk which it shares with others may do better alone.
     fn had_room(&self, run: &UnitRun, place: &Place<'_>, context: &Context) -> Result<(), FetchError> {
         let has_failed = !matches!(run.end, End::Exit(0) | End::Cancelled | End::NotStarted(..));
-        match has_failed && self.files.is_some() && place.met_full_disk(context.store.is_full()) {
+        match has_failed && self.files.is_some() && place.note_failure(context.store.is_full()) {
             true => Err(FetchError::NoRoom("the disk is full on this node: make room".to_owned())),
             false => Ok(()),
         }
@@ -266,9 +266,9 @@ impl Command {
         context: &Context,
         (delivery, report): (&mut Delivery<'_>, &mut Report),
     ) -> Result<(), FetchError> {
-        let mut lo = task.lo;
+        let (mut lo, mut most) = (task.lo, u64::MAX);
         while lo < task.hi() && !cancel.is_raised() {
-            let mut units = (self.space.side_by_side(lo, task.hi()) - lo) as u64;
+            let mut units = most.min((self.space.side_by_side(lo, task.hi()) - lo) as u64);
             context.board.begin(context.slot, task.job, lo);
             loop {
                 let piece = Task { lo, units, ..*task };
@@ -280,6 +280,8 @@ impl Command {
                     Err(FetchError::NoRoom(_)) if units > 1 => units = units.div_ceil(2),
                     ran => break ran?,
                 }
+                // The next ones are no smaller.
+                most = units;
             }
             lo += u128::from(units);
         }

@@ -116,12 +116,13 @@ pub(super) struct Place<'a> {
     room: &'a Room,
     /// Its own in the queue.
     ticket: Option<u64>,
-    /// How often a disk had been found full when it tried, and room been given back ...
+    /// [`State::full`] when it entered.
     full: u64,
+    /// [`State::given`] when it entered, and what it has given back itself since.
     given: u64,
-    /// ... and found none.
+    /// Its last try found no room.
     failed: bool,
-    /// It tried with the disk to itself, and room had been taken so often by then.
+    /// [`State::taken`] as it entered an empty disk: nobody has come since while that is the same.
     all_since: Option<u64>,
     has_inputs: bool,
     /// It had its inputs once and found no room later on: it has run for nothing, and next time it runs alone.
@@ -179,7 +180,7 @@ impl Place<'_> {
 
     /// A program has failed: whether it shared a disk that was full meanwhile, as it is now or as another found it that has
     /// given its room back by now.
-    pub(super) fn met_full_disk(&self, is_full: bool) -> bool {
+    pub(super) fn note_failure(&self, is_full: bool) -> bool {
         let mut state = self.room.lock();
         state.full += u64::from(is_full);
         self.all_since != Some(state.taken) && self.full != state.full

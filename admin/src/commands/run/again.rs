@@ -109,7 +109,7 @@ impl Course {
             let resume =
                 |job: &JobInfo| (job.state == JobState::Paused).then_some(Order::Job(JobCommand::Resume));
             let last = known.iter().filter(of_spec).max_by_key(|job| job.id);
-            let again = |job: &JobInfo| match is_merged_yet(job) {
+            let again = |job: &JobInfo| match awaits_merge(job) {
                 true => Some((job.id, None)),
                 false => Some((job.id, Some(again(job)?))),
             };
@@ -137,7 +137,7 @@ fn again(job: &JobInfo) -> Option<Order> {
 }
 
 /// Its units are done, and their results are merged by and by.
-fn is_merged_yet(job: &JobInfo) -> bool {
+fn awaits_merge(job: &JobInfo) -> bool {
     job.state == JobState::Finished && job.merge.as_ref().is_some_and(MergeInfo::is_pending)
 }
 
