@@ -145,8 +145,11 @@ impl Store {
     pub(crate) fn leave_room(&self) -> Result<(), FetchError> {
         let dir = self.dir.display();
         let unknown = |e| FetchError::Refused(format!("the disk of {dir} tells of no room: {e}"));
-        let (_, all) = (self.disk)(&self.dir).map_err(unknown)?;
+        let (free, all) = (self.disk)(&self.dir).map_err(unknown)?;
         let wanted = ROOM_BYTES.min(all / ROOM_SHARE);
+        if free >= wanted {
+            return Ok(());
+        }
         match self.make_free(&mut self.lock(), wanted).map_err(unknown)? {
             free if free < wanted => Err(FetchError::NoRoom(format!(
                 "the disk of {dir} has {} MiB left on this node, too little to start a program: make room",

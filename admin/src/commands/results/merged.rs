@@ -68,7 +68,7 @@ pub(crate) fn skipped(id: Option<JobId>) -> String {
     format!("has not all of its results, so they were not merged: {advice}")
 }
 
-/// Why it failed, and what to do, which is told to the farm where there is one: `id` is the job's there.
+/// Why it failed, and what to do. `id` is none where no farm stays that could be told to merge again.
 pub(crate) fn failed(merge: &MergeInfo, id: Option<JobId>) -> String {
     let why = human::printable(&merge.why);
     let advice = match id {
