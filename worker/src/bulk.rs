@@ -27,9 +27,19 @@ pub(crate) enum FetchError {
     Refused(String),
     /// The disk has no room now; in words.
     NoRoom(String),
+    /// The whole disk is too small; in words.
+    TooLarge(String),
 }
 
 impl FetchError {
+    /// Why a task cannot be run; none where it is not wanted any more.
+    pub(crate) fn refusal(self) -> Option<String> {
+        match self {
+            Self::Cancelled => None,
+            Self::Refused(why) | Self::NoRoom(why) | Self::TooLarge(why) => Some(why),
+        }
+    }
+
     /// What an error of the disk means, which `why` tells of.
     pub(crate) fn of_disk(error: &io::Error, why: String) -> Self {
         match error.kind() {

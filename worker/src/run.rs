@@ -11,6 +11,7 @@ mod nothing;
 mod record;
 mod room;
 mod search;
+mod site;
 mod together;
 
 use std::sync::{Arc, Mutex, TryLockError};
@@ -68,8 +69,9 @@ impl Programs {
                 report.refuse(task, task.lo, "the task lies beyond the end of its job's space");
             }
             Ok(program) => program.run(task, cancel, context, report),
-            Err(FetchError::Refused(why) | FetchError::NoRoom(why)) => report.refuse(task, task.lo, &why),
-            Err(FetchError::Cancelled) => {}
+            Err(error) => {
+                let _ = error.refusal().map(|why| report.refuse(task, task.lo, &why));
+            }
         }
     }
 

@@ -100,6 +100,8 @@ struct Kept {
 enum State {
     /// Of an earlier start: nobody has looked at it since.
     Unread,
+    /// The beginning of one that was not wanted any more before it was whole.
+    Part,
     /// Somebody fetches it, or looks at it.
     Taken,
     /// It is what its name says, as of this look at it.
@@ -129,10 +131,11 @@ impl Store {
         for entry in fs::read_dir(dir)? {
             let entry = entry?;
             let (there, name) = (entry.metadata()?, entry.file_name());
-            let Some(name) = name.to_str().filter(|name| there.is_file() && !name.ends_with(PART)) else {
-                continue;
-            };
-            files.put(name, there.len(), State::Unread);
+            let Some(name) = name.to_str().filter(|_| there.is_file()) else { continue };
+            match name.strip_suffix(PART) {
+                Some(name) => files.put(name, there.len(), State::Part),
+                None => files.put(name, there.len(), State::Unread),
+            }
         }
         let files = Mutex::new(files);
         Ok(Self { dir: dir.to_owned(), bytes_max, disk, files, changed: Condvar::new() })
@@ -164,31 +167,57 @@ impl Store {
         (self.disk)(&self.dir).is_ok_and(|(free, all)| free < FULL_BYTES.min(all / FULL_SHARE))
     }
 
-    /// Throws away inputs that no unit has a link of, from the oldest on, until so many bytes are free on the disk. Says
-    /// how many are.
+    /// A unit found the disk full: all inputs that no unit has a link of are thrown away. False where there were none.
+    pub(crate) fn give_way(&self) -> bool {
+        let mut files = self.lock();
+        let mut has_given = false;
+        while self.drop_oldest(&mut files, |name, state| self.has_no_links(name, state)) {
+            has_given = true;
+        }
+        has_given
+    }
+
+    /// Throws away inputs that no unit has a link of, from the oldest on, until so many bytes are free on the disk: none where
+    /// all of them would not do. Says how many are.
     fn make_free(&self, files: &mut Files, bytes: u64) -> io::Result<u64> {
         let (mut free, _) = (self.disk)(&self.dir)?;
-        if free < bytes {
-            for name in files.by_age.values().cloned().collect::<Vec<_>>() {
-                if files.by_name[&name].state == State::Taken || !self.has_no_links(&name) {
-                    continue;
-                }
-                self.throw_away(files, &name);
-                (free, _) = (self.disk)(&self.dir)?;
-                if free >= bytes {
-                    break;
-                }
+        if free >= bytes {
+            return Ok(free);
+        }
+        let mut may_go = Vec::new();
+        let mut could_be = free;
+        for name in files.by_age.values() {
+            let kept = &files.by_name[name];
+            if kept.state != State::Taken && self.has_no_links(name, kept.state) {
+                may_go.push(name.clone());
+                could_be = could_be.saturating_add(kept.bytes);
             }
+            if could_be >= bytes {
+                break;
+            }
+        }
+        // What lies on the disk is no less than the files are long, but for holes.
+        let mut may_go = may_go.into_iter().filter(|_| could_be >= bytes);
+        while free < bytes
+            && let Some(name) = may_go.next()
+        {
+            self.throw_away(files, &name);
+            (free, _) = (self.disk)(&self.dir)?;
         }
         Ok(free)
     }
 
-    fn has_no_links(&self, name: &str) -> bool {
-        fs::symlink_metadata(self.dir.join(name)).is_ok_and(|there| there.nlink() == 1)
+    fn has_no_links(&self, name: &str, state: State) -> bool {
+        fs::symlink_metadata(self.path(name, state)).is_ok_and(|there| there.nlink() == 1)
+    }
+
+    /// Where the file in this state lies.
+    fn path(&self, name: &str, state: State) -> PathBuf {
+        if state == State::Part { self.part(name) } else { self.dir.join(name) }
     }
 
     fn throw_away(&self, files: &mut Files, name: &str) {
-        let _ = fs::remove_file(self.dir.join(name));
+        let _ = fs::remove_file(self.path(name, files.by_name[name].state));
         files.remove(name);
     }
 
@@ -216,18 +245,16 @@ impl Store {
                         Err(e) => return Err(not_kept(input, &e)),
                     }
                 }
-                Some(State::Unread) | None => {
-                    self.make_room(&mut files, &name, input.bytes);
-                    // Before it is fetched in vain. Part of it may be here.
-                    let here = fs::metadata(self.part(&name)).map_or(0, |there| there.len());
-                    let missing =
-                        if files.by_name.contains_key(&name) { 0 } else { input.bytes.saturating_sub(here) };
-                    if self.make_free(&mut files, missing).is_ok_and(|free| free < missing) {
-                        return Err(not_kept(input, &ErrorKind::StorageFull.into()));
-                    }
-                    files.put(&name, input.bytes, State::Taken);
-                    drop(files);
-                    self.settle(&name, self.take_beside(input, &name, fetch))?;
+                Some(State::Unread | State::Part) | None => {
+                    let here = files.by_name.get(&name).map_or(0, |kept| kept.bytes);
+                    // It does not give way to itself.
+                    files.put(&name, here, State::Taken);
+                    let took = self.make_room(&mut files, input, here).and_then(|()| {
+                        files.put(&name, input.bytes, State::Taken);
+                        drop(files);
+                        self.take_beside(input, &name, fetch)
+                    });
+                    self.settle(&name, took)?;
                 }
             }
         }
@@ -253,7 +280,10 @@ impl Store {
                 Ok(())
             }
             Err(error) => {
-                files.remove(name);
+                match fs::metadata(self.part(name)) {
+                    Ok(part) => files.put(name, part.len(), State::Part),
+                    Err(_) => files.remove(name),
+                }
                 Err(error)
             }
         };
@@ -271,7 +301,9 @@ impl Store {
                 Err(NotTaken::Disk(e)) => {
                     let error = not_kept(input, &e);
                     let is_full = matches!(error, FetchError::NoRoom(_));
-                    if !is_full || !self.drop_oldest(&mut self.lock(), |other| self.has_no_links(other)) {
+                    if !is_full
+                        || !self.drop_oldest(&mut self.lock(), |other, of| self.has_no_links(other, of))
+                    {
                         let _ = fs::remove_file(self.part(name));
                         return Err(error);
                     }
@@ -317,21 +349,30 @@ impl Store {
         Ok(Seen::of(&file.metadata()?))
     }
 
-    /// Throws away what was not asked for the longest, until there is room for `bytes` more, or nothing else is left.
-    fn make_room(&self, files: &mut Files, name: &str, bytes: u64) {
-        let own = files.by_name.get(name).map_or(0, |kept| kept.bytes);
-        loop {
-            let all = files.bytes - own;
-            if all.saturating_add(bytes) <= self.bytes_max || !self.drop_oldest(files, |other| other != name)
-            {
-                return;
-            }
+    /// Throws away what was not asked for the longest, until there is room for the rest of an input of which so many bytes are
+    /// `here`; in the store that is as far as there is anything else.
+    ///
+    /// # Errors
+    /// The disk has none: it is not fetched in vain.
+    fn make_room(&self, files: &mut Files, input: &Input, here: u64) -> Result<(), FetchError> {
+        let missing = input.bytes.saturating_sub(here);
+        while files.bytes.saturating_add(missing) > self.bytes_max && self.drop_oldest(files, |_, _| true) {}
+        if self.make_free(files, missing).is_ok_and(|free| free < missing) {
+            let is_too_large = (self.disk)(&self.dir).is_ok_and(|(_, all)| all < input.bytes);
+            return Err(match not_kept(input, &ErrorKind::StorageFull.into()) {
+                FetchError::NoRoom(why) if is_too_large => FetchError::TooLarge(why),
+                error => error,
+            });
         }
+        Ok(())
     }
 
     /// Throws away what was not asked for the longest, of the files that `may` go; false where none is left.
-    fn drop_oldest(&self, files: &mut Files, may: impl Fn(&str) -> bool) -> bool {
-        let may = |name: &&String| files.by_name[*name].state != State::Taken && may(name);
+    fn drop_oldest(&self, files: &mut Files, may: impl Fn(&str, State) -> bool) -> bool {
+        let may = |name: &&String| {
+            let state = files.by_name[*name].state;
+            state != State::Taken && may(name, state)
+        };
         let Some(oldest) = files.by_age.values().find(may).cloned() else { return false };
         self.throw_away(files, &oldest);
         true

@@ -51,6 +51,9 @@ words! {
         Output = 5 => "output",
         /// The program did not make the files that the job asks for, or made more than `files_limit`.
         Files = 6 => "files",
+        /// Its own files had no room on its node's disk, where none of other units were. Of a unit that another node may
+        /// have room for this is no end.
+        Room = 7 => "room",
     }
 }
 
@@ -61,6 +64,7 @@ impl FailReason {
             FailReason::Signal => (None, code),
             // The code of a program that was ended by us tells nothing about the program.
             FailReason::Timeout => (None, None),
+            FailReason::Room => (None, None),
             FailReason::Exit | FailReason::Poison | FailReason::Output | FailReason::Files => (code, None),
         }
     }

@@ -62,10 +62,12 @@ impl Farm {
                 continue;
             };
             let (since_us, told) = still.entry(id).or_insert((now_us, false));
-            // What workers died of waits for another node far longer.
-            let suspects = job.units.deaths.units(Interval::new(0, u128::MAX)).count() as u128;
+            // What workers died of waits for another node far longer, and so does what this one has no room for.
+            let all = Interval::new(0, u128::MAX);
+            let suspects = job.units.deaths.units(all).count() + job.units.roomless.units(all).count();
             let checks_us = if job.checks.are_out() { 2 * job.check_patience_us() } else { 0 };
-            let most_us = if job.pending() <= suspects { 2 * PROBE_MAX_US } else { still_us.max(checks_us) };
+            let most_us =
+                if job.pending() <= suspects as u128 { 2 * PROBE_MAX_US } else { still_us.max(checks_us) };
             let for_us = now_us - *since_us;
             if for_us >= most_us && !std::mem::replace(told, true) {
                 deeds.event(Event::Standstill { job: id, node: node.clone(), for_us });

@@ -20,6 +20,8 @@ use crate::refill::{Ideal, whole_units};
 /// is a preference and never keeps a unit from all of them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 struct Aversion {
+    /// The node has no room for its files.
+    lacks_room: bool,
     /// The node died of it.
     died: bool,
     /// It failed there.
@@ -297,7 +299,8 @@ impl Job {
     fn aversion(&self, id: NodeId, unit: u128) -> Aversion {
         let died = self.units.deaths.of(unit).any(|death| death.0 == id);
         let failed = self.units.failures.of(unit).any(|run| run.1 == id);
-        Aversion { died, failed }
+        let lacks_room = self.units.roomless.of(unit).any(|run| run.1 == id);
+        Aversion { lacks_room, died, failed }
     }
 
     /// A live node that has not refused the job is less averse to `unit` than the one at hand is.
@@ -318,7 +321,9 @@ impl Job {
     /// that; none where it may have all. The others may all be busy for long, so the pause has an end; after deaths it is
     /// long.
     fn keeps(&mut self, unit: u128, choice: &Choice, nodes: &Nodes, now_us: u64) -> Option<(u64, u128)> {
-        let kept = |back: &&Returned| back.node == choice.id && back.until_us > now_us;
+        let lacks_room = self.aversion(choice.id, unit).lacks_room;
+        // What two nodes have no room for does not go to and fro between them.
+        let kept = |back: &&Returned| (back.node == choice.id || lacks_room) && back.until_us > now_us;
         if let Some(back) = self.returned_at(unit).filter(kept) {
             // Pieces that came back side by side are one, until it may have the first of them.
             let beside = |back: &&Returned| self.returned.get(&back.hi).filter(kept);
@@ -331,6 +336,10 @@ impl Job {
         let same_place = choice.elsewhere && !self.blame.is_elsewhere(&self.units, choice.id, unit, nothing);
         if !same_place && !self.others_first(unit, choice, nodes) {
             return None;
+        }
+        if lacks_room {
+            // Nothing but a larger disk would change that.
+            return Some((now_us + PATIENCE_US, unit + 1));
         }
         let deaths = self.units.deaths.of(unit).count();
         let until_us = *self.denied.entry(unit).or_insert(now_us) + (PATIENCE_US << deaths.min(6));

@@ -177,8 +177,11 @@ impl Farm {
     /// How much of `job` a node may hold beside what it runs, if its next task is `ideal`.
     pub(crate) fn ahead(&self, job: &Job, ideal: &Ideal) -> Ahead {
         let by_start = job.facts.work.is_whole_run() && ideal.rule != Rule::Fixed;
+        let two_each = 2 * u128::from(self.live_places(job)) * u128::from(ideal.units);
         match ideal.learning {
-            _ if by_start && (ideal.learning || self.scarce(job)) => Ahead::Nothing,
+            _ if by_start && (ideal.learning || self.scarce(job) || job.pending() < two_each) => {
+                Ahead::Nothing
+            }
             true => Ahead::Least,
             false if self.scarce(job) => Ahead::Scarce,
             false => Ahead::Full,

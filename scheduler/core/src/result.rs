@@ -10,7 +10,7 @@ use starfarm_protocol::interval::Interval;
 use starfarm_protocol::journal::Record;
 use starfarm_protocol::reason::Flaw;
 use starfarm_protocol::trust::Untrue;
-use starfarm_protocol::wire::{CommandUnit, HitEntry, Outcome, ResultEntry, Results};
+use starfarm_protocol::wire::{CommandUnit, FailReason, HitEntry, Outcome, ResultEntry, Results};
 
 use crate::commits::{Unacknowledged, add_range};
 use crate::deed::Deeds;
@@ -18,7 +18,7 @@ use crate::farm::Farm;
 use crate::found::{Found, Speed, read_body, speed_of};
 use crate::hits::Hit;
 use crate::job::{Body, Job, Sizing};
-use crate::limits::SICK_FAILURES;
+use crate::limits::{ROOM_PATIENCE_US, SICK_FAILURES};
 use crate::outcomes::Ran;
 use crate::queues::{Class, Position};
 use crate::rights::Rights;
@@ -191,7 +191,7 @@ impl Farm {
         let mut known = Vec::new();
         let mut again = 0;
         let (counted, has_passed) = match &found {
-            Found::Ran(ran) => self.on_ran(id, entry, ran, &rights, &mut known, deeds),
+            Found::Ran(ran) => self.on_ran(id, entry, ran, &rights, (&mut known, now_us), deeds),
             Found::Together(outcome) => {
                 let counted = self.on_together(id, entry, outcome, &rights, now_us, deeds);
                 again = counted.again;
@@ -362,7 +362,7 @@ impl Farm {
         entry: &ResultEntry<'_>,
         ran: &[CommandUnit],
         rights: &Rights,
-        known: &mut Vec<u128>,
+        (known, now_us): (&mut Vec<u128>, u64),
         deeds: &mut Deeds,
     ) -> (u128, bool) {
         assert!(ran.len() as u64 == entry.units, "its body was read as one outcome a unit");
@@ -378,8 +378,16 @@ impl Farm {
                 continue;
             }
             let run = Ran { unit, node: id, attempt, result: entry.at() };
-            job.blame.tally(&job.units, run, has_failed);
-            if has_failed && self.may_try_again(job_id, run) {
+            let had_no_room = outcome.failed == Some(FailReason::Room);
+            if !had_no_room {
+                job.blame.tally(&job.units, run, has_failed);
+            }
+            if had_no_room && self.may_find_room(job_id, run, now_us) {
+                let job = self.jobs.at_mut(job_id);
+                job.units.roomless.insert(unit, (attempt, id));
+                job.returned_by(id, Interval::one(unit), now_us);
+                tried.push(unit);
+            } else if has_failed && !had_no_room && self.may_try_again(job_id, run) {
                 tried.push(unit);
             } else {
                 units.push((unit, outcome.clone()));
@@ -413,12 +421,23 @@ impl Farm {
         };
         let is_sick =
             |id: NodeId| self.nodes.get(id).is_some_and(|node| node.health().standing.sick_of().is_some());
-        let before = || job.units.failures.of(run.unit).filter(|of| *of != (run.attempt, run.node));
+        let before = || job.units.failed_runs(run.unit).filter(|of| *of != (run.attempt, run.node));
         let runs = before().count() + 1;
         let spent = before().filter(|of| !is_sick(of.1)).count() + usize::from(!is_sick(run.node));
         spent <= retries as usize
             && runs <= retries.saturating_add(SICK_FAILURES) as usize
             && !job.state.ended()
+    }
+
+    /// A unit's files have no room on its node. Another one that could run the job has not said so, or may yet come: it is
+    /// early.
+    fn may_find_room(&self, job_id: JobId, run: Ran, now_us: u64) -> bool {
+        let job = self.jobs.at(job_id);
+        let is_early = job.totals.started_us.is_none_or(|began_us| now_us < began_us + ROOM_PATIENCE_US);
+        let lacks_room =
+            |id: NodeId| id == run.node || job.units.roomless.of(run.unit).any(|other| other.1 == id);
+        let mut able = self.nodes.taking().map(|(id, _)| id).filter(|id| job.could_run(*id, &self.nodes));
+        !job.state.ended() && (is_early || able.any(|id| !lacks_room(id)))
     }
 
     /// What a counted result says about speed. `passed_before` it some unit of the job had.
@@ -442,6 +461,7 @@ impl Farm {
                 job.measured(id, units, duration_us, now_us);
             }
             Speed::OfFailures if passed_before => {}
+            Speed::OfNothing => {}
             Speed::OfFailures => job.measured(id, entry.units, entry.duration_us, now_us),
         }
         let standard = match job.facts.sizing {

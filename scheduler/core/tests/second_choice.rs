@@ -129,3 +129,79 @@ fn a_node_that_should_not_get_what_waits_gets_what_was_never_given_out() {
         "#]],
     );
 }
+
+/// The disk of the one is too small for it: that is no failure of the unit, nor of the node, and costs no run.
+#[test]
+fn a_unit_whose_files_one_node_has_no_room_for_runs_on_another_and_the_rest_goes_on() {
+    check_after(
+        "submit 4 command retries 0 units 4\n join a slots 1\n ack a\n join b slots 1\n ack b",
+        "ran a 0+4 ok,room,ok,ok\n ack b\n ran b 1+1 exit3\n show 1",
+        expect![[r#"
+            0: to b: offer job 1: 2=1+1
+            0: unit 1 of job 1 failed on node b: exit 3
+            0: job 1 failed
+            0: job 1 is failed: done 3, out 0, waiting 0, unit 1 failed by exit 3
+        "#]],
+    );
+}
+
+/// Nobody has room for it: then it has failed, but not before others had the time to come.
+#[test]
+fn a_unit_whose_files_no_node_has_room_for_fails_once_its_job_has_run_for_a_while() {
+    check_after(
+        "submit 2 command retries 3 units 1\n join a slots 1\n ack a\n join b slots 1\n ack b",
+        "ran a 0+1 room\n again a\n ran a 1+1 ok\n ack b\n ran b 0+1 room\n show 1\n live 1000 a none b none
+         ack a\n at 2000\n ran a 0+1 room\n show 1\n live 3000 a none b none\n ack a\n ack b\n live 30000 a 0+1 b 0+1\n ran a 0+1 room\n ran b 0+1 room\n show 1",
+        expect![[r#"
+            0: to b: offer job 1: 3=0+1
+            0: job 1 is running: done 1, out 0, waiting 1, duplicate 1
+            0: to a: ack results [(1, 1), (1, 2)]
+            0: to b: ack results [(1, 1)]
+            1000: to a: offer job 1: 4=0+1
+            2000: job 1 is running: done 1, out 0, waiting 1, duplicate 1
+            2000: to a: ack results [(3, 3)]
+            3000: to a: offer job 1: 5=0+1
+            30000: unit 0 of job 1 failed on node a: room
+            30000: job 1 failed
+            30000: job 1 is failed: done 1, out 0, waiting 0, duplicate 1, unit 0 failed by room 0
+        "#]],
+    );
+}
+
+/// They are busy for long: whoever has room for it.
+#[test]
+fn a_unit_waits_for_a_node_with_room_however_long_that_is_busy() {
+    check_after(
+        "submit 4 command retries 0 units 1\n join b slots 1 queue 1\n ack b\n join a slots 1 queue 1\n ack a",
+        "ran a 2+1 room\n ran a 3+1 ok\n tasks a\n live 900000 a none b 0+2\n tasks a\n ran b 0+2 ok,ok\n ack b\n ran b 2+1 ok",
+        expect![[r#"
+            0: a has 0 tasks
+            0: to a: ack results [(1, 2)]
+            900000: a has 0 tasks
+            900000: to b: ack results [(1, 1)]; offer job 1: 5=2+1
+            900000: job 1 finished
+        "#]],
+    );
+}
+
+/// It ran nowhere yet: it has all its runs still, and the node that had no room is not to blame for what others pass.
+#[test]
+fn what_a_node_has_no_room_for_takes_no_run_from_a_unit_and_makes_it_no_sick_node() {
+    check_after(
+        "submit 12 command retries 1 units 12\n join a slots 1\n ack a\n join b slots 1\n ack b
+         ran a 0+12 room,room,room,room,room,room,room,ok,ok,ok,ok,ok\n ack b",
+        "ran b 0+1 exit3\n ack b\n ran b 0+1 ok\n ack b\n ran b 1+1 ok\n ack b\n ran b 2+1 ok\n ack b\n ran b 3+1 ok
+         ack b\n ran b 4+1 ok\n ack b\n ran b 5+1 ok\n ack b\n ran b 6+1 ok\n show 1\n nodes",
+        expect![[r#"
+            0: to b: ack results [(1, 1)]; offer job 1: 4=0+1
+            0: to b: ack results [(2, 2)]; offer job 1: 5=2+1
+            0: to b: ack results [(3, 3)]; offer job 1: 6=3+1
+            0: to b: ack results [(4, 4)]; offer job 1: 7=4+1
+            0: to b: ack results [(5, 5)]; offer job 1: 8=5+1
+            0: to b: ack results [(6, 6)]; offer job 1: 9=6+1
+            0: job 1 finished
+            0: job 1 is finished: done 12, out 0, waiting 0
+            0: a up, b up
+        "#]],
+    );
+}

@@ -214,3 +214,21 @@ fn first_runs_of_a_node_are_of_unlike_sizes_and_the_last_ones_share_what_is_left
         "#]],
     );
 }
+
+/// Where a run takes minutes, one that waits behind another is missed by a slot that has nothing, though minutes of work are
+/// left.
+#[test]
+fn near_the_end_no_run_waits_behind_another_that_takes_minutes() {
+    check_after(
+        "submit 6500 command together target 8\n join a slots 1\n ack a",
+        "ran a 0+1 ok ms 120100\n ack a\n ran a 1+2 ok*2 ms 120200\n ack a\n ran a 3+32 ok*32 ms 123200\n ack a
+         ran a 35+512 ok*512 ms 171200\n ack a\n tasks a",
+        expect![[r#"
+            0: to a: ack results [(1, 1)]; offer job 1: 2=1+2
+            0: to a: ack results [(2, 2)]; offer job 1: 3=3+32
+            0: to a: ack results [(3, 3)]; offer job 1: 4=35+512
+            0: to a: ack results [(4, 4)]; offer job 1: 5=547+3192
+            0: a has 1 tasks
+        "#]],
+    );
+}

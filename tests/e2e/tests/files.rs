@@ -425,10 +425,47 @@ fn units_take_turns_on_a_disk_that_does_not_hold_those_of_all_slots() {
     );
     farm.wait(&whole).exits(0);
     assert_eq!(units(&farm.results(&whole)["outputs"]), [0, 1, 2, 3]);
-    let ended = ids.len() + 2;
+    // One unit of many has an input beyond the whole disk, and one makes more than that holds beside its archive. It fails, in
+    // words and alone, where no other node is there.
+    fs::write(dir.join("in/1"), vec![1; 30_000_000]).unwrap();
+    let large =
+        |farm: &Farm| job(farm, "program = [\"sh\", \"-c\", \"wc -c < in/{}\"]\ninputs = [\"in/{}\"]\n");
+    let makes = "head -c $((3000000 + 10000000 * ({} == 2))) /dev/urandom > {}";
+    let makes = format!("program = [\"sh\", \"-c\", \"{makes}\"]\noutputs = [\"{{}}\"]\n");
+    let made = |farm: &Farm| job(farm, &makes);
+    let (too_large, makes_too_much) = (large(&farm), made(&farm));
+    for (id, unit, why) in
+        [(&too_large, "1", "the input `in/1` of 30000000 bytes"), (&makes_too_much, "2", "cannot be packed")]
+    {
+        farm.wait(id).exits(1);
+        let results = farm.results(id);
+        assert_eq!(units(&results["outputs"]), [0, 1, 2, 3]);
+        for output in results["outputs"].as_array().unwrap() {
+            let reason = (output["unit"] == unit).then_some("room");
+            let said = output["stderr"]["text"].as_str().unwrap();
+            assert_eq!(output["failed"].as_str(), reason, "{output}");
+            assert!(reason.is_none() || said.contains(why), "{said}");
+        }
+    }
+    // Where another one is, it has room for those, and they cost no run.
+    farm.add_worker("roomy", &["--slots", "1"]);
+    let together = |farm: &Farm| {
+        job(
+            farm,
+            "per = \"task\"\nunits_per_task = 4\nprogram = [\"sh\", \"-c\", \"ls in | wc -l\"]\ninputs = [\"in/{}\"]\n",
+        )
+    };
+    let elsewhere = [large(&farm), made(&farm)];
+    let runs = together(&farm);
+    for id in &elsewhere {
+        farm.wait(id).exits(0);
+        each_done_once(&farm.job(id), &farm.results(id), 4);
+    }
+    farm.wait(&runs).exits(0);
+    let ended = ids.len() + 7;
     let log = farm.state().join("log");
     let export =
         || farm.cli(&["log", "export", &log.to_string_lossy(), "--format", "jsonl"]).exits(0).stdout.clone();
-    until("the log has both certificates", || export().matches("\"certificate\"").count() >= ended);
+    until("the log has all certificates", || export().matches("\"certificate\"").count() >= ended);
     assert!(!export().contains("node_refused"), "{}", export());
 }

@@ -255,6 +255,7 @@ impl Sim {
             noise: m.group.noise,
             sick: m.group.sick,
             gives_back: m.group.gives_back,
+            no_room_every: m.group.no_room_every,
             refuses: if m.able { &[] } else { &m.group.refuses },
         };
         act(ours, &mut around, &mut reports);

@@ -23,6 +23,21 @@ use crate::scenario::{JobModel, WorkModel};
 use crate::together::{self, End, Owes, Runs, Together};
 use crate::violation::{Broken, rule};
 
+/// How a slot runs a unit of a command.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct How {
+    /// Whatever it runs fails.
+    pub(crate) sick: bool,
+    /// It hung, and was ended.
+    pub(crate) hung: bool,
+    /// Its machine has room for the unit's files.
+    pub(crate) has_room: bool,
+}
+
+pub(crate) fn divides(divisor: u64, unit: u128) -> bool {
+    divisor > 0 && unit.is_multiple_of(u128::from(divisor))
+}
+
 /// A job.
 #[derive(Debug)]
 pub(crate) struct Job {
@@ -180,18 +195,17 @@ impl Job {
         self.model.poison.iter().any(|&poison| u128::from(poison) == unit)
     }
 
-    fn divides(divisor: u64, unit: u128) -> bool {
-        divisor > 0 && unit.is_multiple_of(u128::from(divisor))
-    }
-
     /// A slot ran one unit of a command: its record is appended to `body`.
     pub(crate) fn run_unit(
         &mut self,
         unit: u128,
         duration_us: u64,
-        (sick, hung): (bool, bool),
+        How { sick, hung, has_room }: How,
         body: &mut Vec<u8>,
     ) {
+        if !has_room {
+            return together::write(1, Some(FailReason::Room), 0, Vec::new(), body);
+        }
         let fails = sick || hung || self.fails(unit);
         if fails {
             self.failed_runs.insert(unit);
@@ -235,8 +249,7 @@ impl Job {
     /// A run of this unit fails.
     fn fails(&self, unit: u128) -> bool {
         let first_time = !self.failed_runs.contains(&unit);
-        Self::divides(self.model.fail_always, unit)
-            || (Self::divides(self.model.fail_once, unit) && first_time)
+        divides(self.model.fail_always, unit) || (divides(self.model.fail_once, unit) && first_time)
     }
 
     /// A run over a task failed at this unit.

@@ -163,6 +163,9 @@ pub struct Group {
     /// Every unit of a command fails there: the machines are sick.
     #[serde(default)]
     pub sick: bool,
+    /// Their disks have no room for the files of every so manieth unit of a command; 0 for none.
+    #[serde(default)]
+    pub no_room_every: u64,
     /// They give every second unit of a command back, one by one, though nobody asks for it.
     #[serde(default)]
     pub gives_back: bool,

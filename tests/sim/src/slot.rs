@@ -9,7 +9,7 @@ use starfarm_protocol::limits::RESULT_BODY_BYTES_MAX;
 use starfarm_protocol::wire::{Cancel, FailReason, Outcome};
 use starfarm_worker_core::{Part, Task};
 
-use crate::job::Job;
+use crate::job::{How, Job, divides};
 use crate::plan::us;
 use crate::random::Random;
 use crate::scenario::WorkModel;
@@ -58,6 +58,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) sick: bool,
     /// Every second unit of a command is given back.
     pub(crate) gives_back: bool,
+    /// There is no room for the files of every so manieth unit of a command; 0 for none.
+    pub(crate) no_room_every: u64,
     /// Jobs that cannot be run here.
     pub(crate) refuses: &'a [u64],
 }
@@ -336,9 +338,12 @@ impl Slot {
         run.computed_us += lasted_us;
         let work = around.job(run.task.job).model.work;
         if work == WorkModel::Command {
-            let sick = around.sick;
-            let hung = std::mem::take(&mut run.ended_late);
-            around.job(run.task.job).run_unit(run.next, lasted_us, (sick, hung), &mut run.body);
+            let how = How {
+                sick: around.sick,
+                hung: std::mem::take(&mut run.ended_late),
+                has_room: !divides(around.no_room_every, run.next),
+            };
+            around.job(run.task.job).run_unit(run.next, lasted_us, how, &mut run.body);
             run.waiting += 1;
             run.waiting_us += lasted_us;
         } else {

@@ -5,12 +5,12 @@
 //! units write much waits while the scheduler is away; others go on.
 
 use std::borrow::Borrow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use starfarm_decomposers::template::{Rules, Template, UnitText};
@@ -20,19 +20,21 @@ use starfarm_protocol::spec::{CommandWork, OutputLimit, Space};
 use starfarm_protocol::wire::CommandUnit;
 use starfarm_worker_core::Task;
 
-use super::delivery::{Delivery, Named};
+use super::delivery::Named;
 use super::executor::{Context, Executor};
 use super::files::UnitFiles;
-use super::record::record;
+use super::record::{record, roomless};
 use super::room::Place;
+use super::site::{NotRun, Site, Waits};
 use super::together::{self, Beside};
 use crate::bulk::FetchError;
-use crate::contents::Contents;
 use crate::exec::{self, CancelFlag, Captured, CommandLine, End, Lack, Patience, UnitRun};
 use crate::report::Report;
 
 /// A unit hangs that takes so many times what the others took: lambda x 10, as for a task that the scheduler tells of.
 const HANG_TIMES: u64 = 30;
+/// Of so many units in a row this disk does not hold the files. The next one shows that it is too small for the job.
+const TOO_LARGE_MAX: usize = 4;
 
 pub(super) struct Command {
     per: Per,
@@ -56,6 +58,8 @@ pub(super) struct Command {
     hang: Option<Duration>,
     /// Units that passed on this worker, and what they took in all, in microseconds.
     passed: (AtomicU64, AtomicU64),
+    /// Units whose own files this worker's disk does not hold, since one ran.
+    too_large: Mutex<BTreeSet<u128>>,
 }
 
 impl Command {
@@ -93,74 +97,45 @@ impl Command {
             files,
             hang,
             passed,
+            too_large: Mutex::default(),
         })
     }
 
     /// Runs a unit, with what it needs fetched before; says what its record names as well. It is refused where this node
-    /// cannot run it, whatever unit it is. `lasts` is called if it takes long.
+    /// cannot run it, whatever unit it is.
     fn run_unit(
         &self,
-        task: &Task,
+        site: &mut Site<'_>,
         unit: u128,
-        (scratch, place): (&Scratch, &mut Place<'_>),
-        cancel: &CancelFlag,
-        context: &Context,
-        lasts: &mut dyn FnMut() -> Option<Duration>,
+        place: &mut Place<'_>,
     ) -> Result<(CommandUnit, Vec<Named>), FetchError> {
-        let text = self.text(task, unit, &context.contents, cancel)?;
-        self.prepare((scratch, place), [Ok(&text)], cancel, context)?;
-        let run = self.run_line(&self.line(task, &scratch.0, &text), 1, cancel, lasts, context)?;
-        self.had_room(&run, place, context)?;
-        self.record(run, scratch, &text, cancel, context)
+        let text = self.text(site, unit)?;
+        self.prepare(site, place, [Ok(&text)])?;
+        let run = self.run_line(site, &self.line(site, site.task.units, &text), 1)?;
+        self.had_room(&run, place, site.context)?;
+        self.record(site, run, &text)
     }
 
-    /// A program that fails on a full disk which it shares with others may do better alone.
-    fn had_room(&self, run: &UnitRun, place: &Place<'_>, context: &Context) -> Result<(), FetchError> {
+    /// A program that fails on a full disk which it shares with others may do better alone, or without what is kept there for
+    /// later units.
+    fn had_room(&self, run: &UnitRun, place: &mut Place<'_>, context: &Context) -> Result<(), FetchError> {
         let has_failed = !matches!(run.end, End::Exit(0) | End::Cancelled | End::NotStarted(..));
-        match has_failed && self.files.is_some() && place.note_failure(context.store.is_full()) {
+        if !has_failed || self.files.is_none() {
+            return Ok(());
+        }
+        let is_full = context.store.is_full();
+        let is_shared = place.shared_a_full_disk(is_full);
+        match is_shared || is_full && place.clear(|| context.store.give_way()) {
             true => Err(FetchError::NoRoom("the disk is full on this node: make room".to_owned())),
             false => Ok(()),
         }
     }
 
-    /// Runs one program by `attempt`, again where the disk had no room for its files and others have given some back.
-    fn in_room<T>(
-        &self,
-        scratch: &Scratch,
-        cancel: &CancelFlag,
-        context: &Context,
-        (delivery, report): (&mut Delivery<'_>, &mut Report),
-        mut attempt: impl FnMut(&mut Place<'_>, &mut Delivery<'_>, &mut Report) -> Result<T, FetchError>,
-    ) -> Result<T, FetchError> {
-        let may_be_more = || context.failed.as_ref().is_some_and(|failed| failed.give_way());
-        let mut place = context.room.place();
-        if self.files.is_none() {
-            return attempt(&mut place, delivery, report);
-        }
-        loop {
-            let stake = place.enter(cancel, || _ = delivery.go_on(report))?;
-            let came = attempt(&mut place, delivery, report);
-            // What cannot be removed is told of where the next unit finds it.
-            let _ = scratch.remove();
-            drop(stake);
-            match came {
-                Err(FetchError::NoRoom(_)) if place.again() || may_be_more() => {}
-                came => return came,
-            }
-        }
-    }
-
     /// Runs a program for so many units. It is refused where this node cannot run it.
-    fn run_line(
-        &self,
-        line: &CommandLine,
-        units: u64,
-        cancel: &CancelFlag,
-        lasts: &mut dyn FnMut() -> Option<Duration>,
-        context: &Context,
-    ) -> Result<UnitRun, FetchError> {
-        let computing = context.board.computes(context.slot);
-        let run = exec::run_noting(line, cancel, Patience::default(), lasts);
+    fn run_line(&self, site: &mut Site<'_>, line: &CommandLine, units: u64) -> Result<UnitRun, FetchError> {
+        let computing = site.context.board.computes(site.context.slot);
+        // What is done before must not wait for the end of a unit that may take hours.
+        let run = exec::run_noting(line, site.cancel, Patience::default(), &mut || site.go_on());
         drop(computing);
         self.learn(&run, units);
         match self.refusal(&run.end) {
@@ -172,17 +147,20 @@ impl Command {
     /// The scratch directory has the inputs of a run over these units and nothing else.
     fn prepare<T: Borrow<UnitText>>(
         &self,
-        (scratch, place): (&Scratch, &mut Place<'_>),
+        site: &Site<'_>,
+        place: &mut Place<'_>,
         units: impl IntoIterator<Item = Result<T, FetchError>>,
-        cancel: &CancelFlag,
-        context: &Context,
     ) -> Result<(), FetchError> {
+        let (scratch, context) = (&site.scratch, site.context);
         scratch.empty().map_err(|error| no_scratch(context, &error))?;
-        let (Some(files), mut own) = (&self.files, BTreeMap::new()) else { return Ok(()) };
+        let Some(files) = &self.files else { return Ok(()) };
+        files.bring(scratch.path(), files.of_all(), site.cancel, context)?;
         if files.differ() {
+            let mut own = BTreeMap::new();
             units.into_iter().try_for_each(|text| files.own(text?.borrow(), &mut own))?;
+            place.wants_its_own();
+            files.bring(scratch.path(), own.into_values(), site.cancel, context)?;
         }
-        files.bring(&scratch.0, &own, cancel, context)?;
         context.store.leave_room()?;
         place.has_inputs();
         Ok(())
@@ -191,131 +169,156 @@ impl Command {
     /// What came of a run, with the files that it made where it passed.
     fn record(
         &self,
+        site: &mut Site<'_>,
         run: UnitRun,
-        scratch: &Scratch,
         text: &UnitText,
-        cancel: &CancelFlag,
-        context: &Context,
     ) -> Result<(CommandUnit, Vec<Named>), FetchError> {
         let passed = run.end == End::Exit(0);
         let made = match self.files.as_ref().filter(|_| passed) {
             Some(files) => {
-                let (memory, room) = (&context.memory, &context.room);
-                room.more(cancel, || files.collect(&scratch.0, text, (memory, room)))?
+                let (context, mut waits) = (site.context, Waits::default());
+                let meanwhile = || {
+                    waits.go_on(context);
+                    site.delivery.go_on(site.report).map(drop)
+                };
+                let (scratch, pack) = (site.scratch.path(), (&context.memory, &context.room));
+                let attempt = || match files.collect(scratch, text, pack) {
+                    Err(FetchError::NoRoom(_)) if context.store.give_way() => {
+                        files.collect(scratch, text, pack)
+                    }
+                    came => came,
+                };
+                context.room.more(site.cancel, meanwhile, attempt)?
             }
             None => Ok(None),
         };
         record(run, self.limit.strict, made).ok_or(FetchError::Cancelled)
     }
 
-    /// Runs all units of a task together, and reports what came of them.
+    /// Runs `piece`, all units of a task or some of them, together, and reports what came of them. Says how many these are:
+    /// of a program that told how far it was when it found the disk full, no more than these.
     fn run_together(
         &self,
-        task: &Task,
-        (scratch, place): (&Scratch, &mut Place<'_>),
-        cancel: &CancelFlag,
-        context: &Context,
-        (delivery, report): (&mut Delivery<'_>, &mut Report),
-    ) -> Result<(), FetchError> {
-        let beside = Beside::new(&scratch.0);
+        site: &mut Site<'_>,
+        piece: &Task,
+        place: &mut Place<'_>,
+    ) -> Result<u64, FetchError> {
+        let beside = Beside::new(site.scratch.path());
         if self.lists_units {
-            let value = |unit| Ok(self.text(task, unit, &context.contents, cancel)?.value);
-            beside.list(task, value)?;
+            beside.list(piece, |unit| Ok(self.text(site, unit)?.value))?;
         }
-        let units = (task.lo..task.hi()).map(|unit| self.text(task, unit, &context.contents, cancel));
-        self.prepare((scratch, place), units, cancel, context)?;
-        let text = together::text(&*self.space, task, beside.units());
-        let mut line = self.line(task, &scratch.0, &text);
-        line.env.push(("STARFARM_UNIT_COUNT".into(), task.units.to_string().into()));
+        self.prepare(site, place, (piece.lo..piece.hi()).map(|unit| self.text(site, unit)))?;
+        let text = together::text(&*self.space, piece, beside.units());
+        let mut line = self.line(site, piece.units, &text);
+        line.env.push(("STARFARM_UNIT_COUNT".into(), piece.units.to_string().into()));
         // What a program that is stopped leaves in its files, nobody knows.
         if self.files.as_ref().is_none_or(UnitFiles::are_inputs) {
-            let progress = beside.progress().map_err(|e| no_scratch(context, &e))?;
+            let progress = beside.progress().map_err(|e| no_scratch(site.context, &e))?;
             line.env.push(("STARFARM_DONE".into(), progress.0.clone().into()));
             line.progress = Some(progress);
         }
-        let run = self.run_line(&line, task.units, cancel, &mut || delivery.go_on(report), context)?;
-        self.had_room(&run, place, context)?;
+        let run = self.run_line(site, &line, piece.units)?;
+        let had_room = self.had_room(&run, place, site.context);
         let told = line.progress.filter(|_| run.end != End::Exit(0)).and_then(|progress| progress.told());
+        let finished = together::finished(&run, told, piece.units);
         let mut deliver = |run: UnitRun, units: u64| {
-            let (outcome, named) = self.record(run, scratch, &text, cancel, context)?;
-            delivery.add(&CommandUnit { units, ..outcome }, named, report)?;
-            delivery.finish(report)
+            let (outcome, named) = self.record(site, run, &text)?;
+            site.delivery.add(&CommandUnit { units, ..outcome }, named, site.report)?;
+            site.delivery.finish(site.report)
         };
-        let Some((units, part)) = together::finished(&run, told, task.units) else {
-            return deliver(run, task.units);
+        let Some((units, part)) = finished else {
+            had_room?;
+            return deliver(run, piece.units).map(|()| piece.units);
         };
         if units > 0 {
             deliver(UnitRun { end: End::Exit(0), ..part }, units)?;
         }
-        match task.units - units {
-            0 => Ok(()),
-            rest => {
+        match (had_room, piece.units - units) {
+            (Err(no_room), _) if units == 0 => Err(no_room),
+            (Err(_), _) | (Ok(()), 0) => Ok(units),
+            (Ok(()), rest) => {
                 let (stdout, duration) = (Captured::default(), Duration::ZERO);
-                deliver(UnitRun { stdout, duration, ..run }, rest)
+                deliver(UnitRun { stdout, duration, ..run }, rest).map(|()| piece.units)
             }
         }
     }
 
     /// Runs the units of a task together, as far as they lie side by side in the whole space; where the disk does not hold
     /// their files, fewer of them.
-    fn run_pieces(
-        &self,
-        task: &Task,
-        scratch: &Scratch,
-        cancel: &CancelFlag,
-        context: &Context,
-        (delivery, report): (&mut Delivery<'_>, &mut Report),
-    ) -> Result<(), FetchError> {
+    fn run_pieces(&self, site: &mut Site<'_>) -> Result<(), FetchError> {
+        let task = site.task;
         let (mut lo, mut most) = (task.lo, u64::MAX);
-        while lo < task.hi() && !cancel.is_raised() {
-            let mut units = most.min((self.space.side_by_side(lo, task.hi()) - lo) as u64);
-            context.board.begin(context.slot, task.job, lo);
-            loop {
-                let piece = Task { lo, units, ..*task };
-                let slot = (&mut *delivery, &mut *report);
-                let ran = self.in_room(scratch, cancel, context, slot, |place, delivery, report| {
-                    self.run_together(&piece, (scratch, place), cancel, context, (delivery, report))
-                });
-                match ran {
-                    Err(FetchError::NoRoom(_)) if units > 1 => units = units.div_ceil(2),
-                    ran => break ran?,
-                }
+        while lo < task.hi() && !site.cancel.is_raised() {
+            let units = most.min((self.space.side_by_side(lo, task.hi()) - lo) as u64);
+            let piece = Task { lo, units, ..*task };
+            match self.in_turn(site, lo, |site, place| self.run_together(site, &piece, place)) {
                 // The next ones are no smaller.
-                most = units;
+                Err(NotRun::TooLarge(_) | NotRun::Here(FetchError::NoRoom(_))) if units > 1 => {
+                    most = units.div_ceil(2);
+                }
+                Err(NotRun::TooLarge(why)) => {
+                    site.delivery.add(&self.is_too_large(lo, why)?, Vec::new(), site.report)?;
+                    site.delivery.finish(site.report)?;
+                    lo += 1;
+                }
+                Err(NotRun::Here(error)) => return Err(error),
+                Ok(units) => lo += u128::from(units),
             }
-            lo += u128::from(units);
         }
         Ok(())
     }
 
     /// Runs the units of a task one after another, until it is cancelled.
-    fn run_each(
-        &self,
-        task: &Task,
-        scratch: &Scratch,
-        cancel: &CancelFlag,
-        context: &Context,
-        (delivery, report): (&mut Delivery<'_>, &mut Report),
-    ) -> Result<(), FetchError> {
+    fn run_each(&self, site: &mut Site<'_>) -> Result<(), FetchError> {
+        let task = site.task;
         for unit in task.lo..task.hi() {
-            if cancel.is_raised() {
+            if site.cancel.is_raised() {
                 break;
             }
-            context.board.begin(context.slot, task.job, unit);
-            let slot = (&mut *delivery, &mut *report);
-            let (outcome, named) =
-                self.in_room(scratch, cancel, context, slot, |place, delivery, report| {
-                    // What is done before must not wait for the end of a unit that may take hours.
-                    let lasts = &mut || delivery.go_on(report);
-                    let came = self.run_unit(task, unit, (scratch, place), cancel, context, lasts)?;
-                    if let Some(failed) = context.failed.as_ref().filter(|_| came.0.failed.is_some()) {
-                        failed.keep(&scratch.0, task, unit);
-                    }
-                    Ok(came)
-                })?;
-            delivery.add(&outcome, named, report)?;
+            let ran = self.in_turn(site, unit, |site, place| {
+                let came = self.run_unit(site, unit, place)?;
+                if let Some(failed) = site.context.failed.as_ref().filter(|_| came.0.failed.is_some()) {
+                    failed.keep(site.scratch.path(), task, unit);
+                }
+                Ok(came)
+            });
+            let (outcome, named) = match ran {
+                Ok(came) => came,
+                Err(NotRun::TooLarge(why)) => (self.is_too_large(unit, why)?, Vec::new()),
+                Err(NotRun::Here(error)) => return Err(error),
+            };
+            site.delivery.add(&outcome, named, site.report)?;
         }
         Ok(())
+    }
+
+    fn in_turn<'a, T>(
+        &self,
+        site: &mut Site<'a>,
+        unit: u128,
+        attempt: impl FnMut(&mut Site<'a>, &mut Place<'_>) -> Result<T, FetchError>,
+    ) -> Result<T, NotRun> {
+        let ran = site.in_turn(unit, self.files.is_some(), attempt);
+        if ran.is_ok() && self.files.is_some() {
+            self.too_large().clear();
+        }
+        ran
+    }
+
+    /// What becomes of a unit whose own files this disk does not hold: others that are smaller run here, and this one on
+    /// another node. Where that befalls many in a row the job is refused: then it is the disk that is too small.
+    fn is_too_large(&self, unit: u128, why: String) -> Result<CommandUnit, FetchError> {
+        let mut units = self.too_large();
+        units.insert(unit);
+        if units.len() <= TOO_LARGE_MAX {
+            return Ok(roomless(&why));
+        }
+        units.clear();
+        Err(FetchError::Refused(why))
+    }
+
+    fn too_large(&self) -> MutexGuard<'_, BTreeSet<u128>> {
+        self.too_large.lock().expect("a panic ends the process")
     }
 
     /// Why this node cannot run the job, where the end of a unit's run shows that it is not the unit's fault.
@@ -346,27 +349,23 @@ impl Command {
     }
 
     /// A unit's value, with the contents that it needs.
-    fn text(
-        &self,
-        task: &Task,
-        unit: u128,
-        contents: &Contents,
-        cancel: &CancelFlag,
-    ) -> Result<UnitText, FetchError> {
+    fn text(&self, site: &Site<'_>, unit: u128) -> Result<UnitText, FetchError> {
+        let (contents, cancel) = (&site.context.contents, site.cancel);
         loop {
             match UnitText::of(&*self.space, unit) {
                 Ok(text) => return Ok(text),
                 Err(ValueError::ChunkMissing(hash)) => drop(contents.get(hash, cancel)?),
                 Err(ValueError::NotLocated(unit)) => {
-                    self.space.learn(contents.locate(task.job, unit, cancel)?)
+                    self.space.learn(contents.locate(site.task.job, unit, cancel)?)
                 }
                 Err(error) => return Err(FetchError::Refused(error.to_string())),
             }
         }
     }
 
-    /// The command line of a unit.
-    fn line(&self, task: &Task, scratch: &Path, text: &UnitText) -> CommandLine {
+    /// The command line of a unit, or of the so many `units` that one run computes.
+    fn line(&self, site: &Site<'_>, units: u64, text: &UnitText) -> CommandLine {
+        let (task, scratch) = (site.task, site.scratch.path());
         let mut env: Vec<(OsString, OsString)> =
             self.env.iter().map(|(name, value)| (name.clone(), value.fill_os(text))).collect();
         env.extend([
@@ -386,7 +385,7 @@ impl Command {
             env,
             stdin: self.stdin.as_ref().map(|name| name.fill_os(text).into()),
             dir,
-            timeout: self.time_limit(if self.per == Per::Task { task.units } else { 1 }),
+            timeout: self.time_limit(if self.per == Per::Task { units } else { 1 }),
             progress: None,
             output_limit: self.limit.bytes,
         }
@@ -399,19 +398,18 @@ impl Executor for Command {
     }
 
     fn run(&self, task: &Task, cancel: &CancelFlag, context: &Context, report: &mut Report) {
-        let scratch = Scratch::new(&context.scratch, task);
-        let mut delivery = Delivery::new(task, context.contents.bulk(), cancel);
+        let mut site = Site::new(task, cancel, context, report);
         let ran = match self.per {
             Per::Task if cancel.is_raised() => return,
-            Per::Task => self.run_pieces(task, &scratch, cancel, context, (&mut delivery, report)),
-            Per::Unit => self.run_each(task, &scratch, cancel, context, (&mut delivery, report)),
+            Per::Task => self.run_pieces(&mut site),
+            Per::Unit => self.run_each(&mut site),
         };
         // What was done before is delivered first, whatever became of the next one. A slot that stores is no less busy: until
         // then the board names the last unit.
-        let delivered = delivery.finish(report);
+        let delivered = site.delivery.finish(site.report);
         context.board.end(context.slot);
-        if let Err(FetchError::Refused(why) | FetchError::NoRoom(why)) = delivered.and(ran) {
-            report.refuse(task, delivery.lo(), &why);
+        if let Some(why) = delivered.and(ran).err().and_then(FetchError::refusal) {
+            site.report.refuse(task, site.delivery.lo(), &why);
         }
     }
 }
@@ -419,39 +417,6 @@ impl Executor for Command {
 fn no_scratch(context: &Context, error: &io::Error) -> FetchError {
     let folder = context.scratch.display();
     FetchError::of_disk(error, format!("no scratch directory can be made in {folder} on this node: {error}"))
-}
-
-/// A directory of an attempt's own, gone with it. It is made where it is emptied first.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(folder: &Path, task: &Task) -> Self {
-        Self(folder.join(format!("{}-{}-{}", task.job.0, task.attempt.0, task.lo)))
-    }
-
-    /// What the unit before left in it goes; mostly that is nothing.
-    fn empty(&self) -> io::Result<()> {
-        if std::fs::read_dir(&self.0).is_ok_and(|mut entries| entries.next().is_none()) {
-            return Ok(());
-        }
-        self.remove()?;
-        std::fs::create_dir_all(&self.0)
-    }
-
-    /// Whatever a unit made of it goes.
-    fn remove(&self) -> io::Result<()> {
-        let removed = match std::fs::remove_dir_all(&self.0) {
-            Err(error) if error.kind() == io::ErrorKind::NotADirectory => std::fs::remove_file(&self.0),
-            removed => removed,
-        };
-        removed.or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = self.remove();
-    }
 }
 
 #[cfg(test)]

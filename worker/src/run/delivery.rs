@@ -69,16 +69,19 @@ impl<'a> Delivery<'a> {
     }
 
     /// Reports what is stored by now and sends what was gathered, without waiting: a unit that takes long runs. Says when to
-    /// do so again, if that is of use. What fails is told by the next call that can.
-    pub(super) fn go_on(&mut self, report: &mut Report) -> Option<Duration> {
+    /// do so again, if that is of use.
+    ///
+    /// # Errors
+    /// As of [`Delivery::add`]: the next call says so too.
+    pub(super) fn go_on(&mut self, report: &mut Report) -> Result<Option<Duration>, FetchError> {
         let (bulk, cancel) = (self.bulk, self.cancel);
         let is_settled = |order: &mut Order| bulk.is_settled(order, cancel, Duration::ZERO);
         let is_under_way =
             self.storing.as_mut().is_some_and(|(_, orders)| !orders.iter_mut().all(is_settled));
         // Neither waits now. What cannot be stored stays here, and its error with it.
-        let goes_on = is_under_way || self.wait(report).and_then(|()| self.send(report)).is_ok();
+        let went = if is_under_way { Ok(()) } else { self.wait(report).and_then(|()| self.send(report)) };
         report.flush();
-        self.storing.as_ref().filter(|_| goes_on).map(|_| LOOK)
+        went.map(|()| self.storing.as_ref().map(|_| LOOK))
     }
 
     /// All is stored and reported.
@@ -283,7 +286,8 @@ mod tests {
         for _ in 0..2 {
             assert_eq!(delivery.finish(&mut report), Err(FetchError::Refused(why.into())));
         }
-        assert_eq!(delivery.go_on(&mut report), None, "nothing comes of it");
+        let again = delivery.go_on(&mut report);
+        assert_eq!(again, Err(FetchError::Refused(why.into())), "nothing comes of it");
         assert_eq!((reported(&inbox), delivery.lo()), (vec![(10, 1)], 11));
     }
 
@@ -295,12 +299,12 @@ mod tests {
             Bulk::answered_by(move |_| may_store.recv().map(|()| Vec::new()).map_err(|e| e.to_string()));
         let (cancel, (mut report, inbox)) = (CancelFlag::new().unwrap(), report());
         let mut delivery = Delivery::new(&TASK, &bulk, &cancel);
-        assert_eq!(delivery.go_on(&mut report), None, "there is nothing to do");
+        assert_eq!(delivery.go_on(&mut report), Ok(None), "there is nothing to do");
         add(&mut delivery, 600, &mut report).unwrap();
-        assert_eq!(delivery.go_on(&mut report), Some(LOOK));
-        assert_eq!((delivery.go_on(&mut report), reported(&inbox)), (Some(LOOK), vec![]));
+        assert_eq!(delivery.go_on(&mut report), Ok(Some(LOOK)));
+        assert_eq!((delivery.go_on(&mut report), reported(&inbox)), (Ok(Some(LOOK)), vec![]));
         stores.send(()).unwrap();
-        while let Some(after) = delivery.go_on(&mut report) {
+        while let Some(after) = delivery.go_on(&mut report).unwrap() {
             std::thread::sleep(after);
         }
         assert_eq!(reported(&inbox), [(10, 1)]);

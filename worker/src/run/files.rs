@@ -150,16 +150,20 @@ impl UnitFiles {
         Ok(())
     }
 
-    /// Links the inputs of all units, and those of `own`, into `scratch`, which is empty. Those that are not here are
-    /// fetched.
-    pub(super) fn bring(
+    /// Inputs of all units.
+    pub(super) fn of_all(&self) -> impl Iterator<Item = &Input> {
+        self.inputs.iter()
+    }
+
+    /// Links `inputs` into `scratch`. Those that are not here are fetched.
+    pub(super) fn bring<'a>(
         &self,
         scratch: &Path,
-        own: &BTreeMap<&str, &Input>,
+        inputs: impl IntoIterator<Item = &'a Input>,
         cancel: &CancelFlag,
         context: &Context,
     ) -> Result<(), FetchError> {
-        for input in self.inputs.iter().chain(own.values().copied()) {
+        for input in inputs {
             let to = scratch.join(&input.path);
             if let Some(folder) = to.parent() {
                 let why =

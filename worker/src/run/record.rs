@@ -83,6 +83,16 @@ fn outputs(stdout: Captured, stderr: Captured, named: &mut Vec<Named>) -> Output
     Outputs::streams(stream(stdout, out_goes), stream(stderr, err_goes))
 }
 
+/// The record of a unit that did not run: this node has no room for its files, as `why` says.
+pub(super) fn roomless(why: &str) -> CommandUnit {
+    let words = format!(
+        "starfarm: the unit's files have no room on this node, with none of other units there: {why}\n"
+    );
+    let stderr = words.as_bytes()[..words.floor_char_boundary(INLINE_OUTPUT_BYTES_MAX)].to_vec();
+    let outputs = Outputs::streams(Stream::Inline(Vec::new()), Stream::Inline(stderr));
+    CommandUnit { units: 1, failed: Some(FailReason::Room), code: 0, duration_us: 0, outputs }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;

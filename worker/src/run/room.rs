@@ -4,9 +4,13 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
 use crate::bulk::{FetchError, LOOK};
 use crate::exec::CancelFlag;
+
+/// A person is told at most so often that slots wait.
+const TOLD_EVERY: Duration = Duration::from_secs(600);
 
 /// The slots of a worker share it.
 #[derive(Clone, Debug, Default)]
@@ -27,10 +31,12 @@ struct State {
     /// Units that have none and want some, by their tickets.
     queue: VecDeque<u64>,
     tickets: u64,
-    /// How often room was taken, and given back, and a program failed on a full disk.
+    /// How often room was taken, and given back, and a unit left a full disk.
     taken: u64,
     given: u64,
     full: u64,
+    /// When a person was told last that slots wait.
+    told: Option<Instant>,
 }
 
 /// Has room on the disk, which is given back with this. What lies there goes before.
@@ -59,6 +65,11 @@ impl Room {
         Stake(self.clone())
     }
 
+    /// A unit that has room, and is about to give it back, sees a full disk. Others may fail of that.
+    pub(super) fn is_full(&self) {
+        self.lock().full += 1;
+    }
+
     /// For a unit that will want room.
     pub(super) fn place(&self) -> Place<'_> {
         Place {
@@ -68,38 +79,69 @@ impl Room {
             given: 0,
             failed: false,
             all_since: None,
+            wants_its_own: false,
             has_inputs: false,
             alone: false,
+            cleared: false,
+            has_more: false,
         }
     }
 
-    /// A unit that has room needs more: where there is none it waits until others give some back, and tries again.
+    /// A unit that has room needs more, for what it has computed: where there is none it waits until others give some back,
+    /// and tries again. `meanwhile` is called now and then.
     ///
     /// # Errors
-    /// The attempt's. [`FetchError::NoRoom`] where all others wait as well.
+    /// The attempt's: [`FetchError::NoRoom`] where all others wait as well. Or that of `meanwhile`.
     pub(super) fn more<T>(
         &self,
         cancel: &CancelFlag,
+        mut meanwhile: impl FnMut() -> Result<(), FetchError>,
         mut attempt: impl FnMut() -> Result<T, FetchError>,
     ) -> Result<T, FetchError> {
         loop {
             let given = self.lock().given;
             let came = attempt();
-            if !matches!(came, Err(FetchError::NoRoom(_))) || !self.is_more_given(given, cancel) {
+            if !matches!(came, Err(FetchError::NoRoom(_)))
+                || !self.is_more_given(given, cancel, &mut meanwhile)?
+            {
                 return came;
             }
         }
     }
 
-    /// Waits until room was given back since `given` was counted; false where nobody will, or it is not waited for.
-    fn is_more_given(&self, given: u64, cancel: &CancelFlag) -> bool {
+    /// Waits until room was given back since `given` was counted; false where nobody will, or it is not waited for: a task
+    /// that is to end with the unit that runs waits, since that one has run.
+    fn is_more_given(
+        &self,
+        given: u64,
+        cancel: &CancelFlag,
+        meanwhile: &mut dyn FnMut() -> Result<(), FetchError>,
+    ) -> Result<bool, FetchError> {
+        let mut went = Ok(());
         let mut state = self.lock();
         state.waiting += 1;
-        while state.given == given && state.waiting < state.stakes && !cancel.is_raised() {
-            state = self.wait(state);
+        while went.is_ok() && state.given == given && state.waiting < state.stakes && !cancel.is_forced() {
+            // It may give back room itself.
+            drop(state);
+            went = meanwhile();
+            state = self.lock();
+            if went.is_ok() && state.given == given {
+                state = self.wait(state);
+            }
         }
         state.waiting -= 1;
-        state.given != given
+        went.map(|()| state.given != given)
+    }
+
+    /// Slots have waited for long: how many units have room, and how many slots wait for some. None where that was said
+    /// lately.
+    pub(super) fn is_to_be_told(&self) -> Option<(usize, usize)> {
+        let mut state = self.lock();
+        if state.told.is_some_and(|at| at.elapsed() < TOLD_EVERY) {
+            return None;
+        }
+        state.told = Some(Instant::now());
+        Some((state.stakes - state.waiting, state.queue.len() + state.waiting))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -124,20 +166,26 @@ pub(super) struct Place<'a> {
     failed: bool,
     /// [`State::taken`] as it entered an empty disk: nobody has come since while that is the same.
     all_since: Option<u64>,
+    /// It has what all units of its job need.
+    wants_its_own: bool,
     has_inputs: bool,
     /// It had its inputs once and found no room later on: it has run for nothing, and next time it runs alone.
     alone: bool,
+    /// There is more room than at its last try, which nobody else gave back.
+    has_more: bool,
+    /// That was so once.
+    cleared: bool,
 }
 
 impl Place<'_> {
     /// Waits for its turn to try. `meanwhile` is called now and then.
     ///
     /// # Errors
-    /// It is not wanted any more.
+    /// It is not wanted any more. Or that of `meanwhile`.
     pub(super) fn enter(
         &mut self,
         cancel: &CancelFlag,
-        mut meanwhile: impl FnMut(),
+        mut meanwhile: impl FnMut() -> Result<(), FetchError>,
     ) -> Result<Stake, FetchError> {
         let mut state = self.room.lock();
         if self.failed || !state.queue.is_empty() {
@@ -148,17 +196,28 @@ impl Place<'_> {
             if cancel.is_raised() {
                 return Err(FetchError::Cancelled);
             }
-            meanwhile();
+            meanwhile()?;
             state = self.room.lock();
             if !self.may_try(&state) {
                 state = self.room.wait(state);
             }
         }
-        (self.full, self.given, self.has_inputs) = (state.full, state.given, false);
+        (self.full, self.given) = (state.full, state.given);
+        (self.wants_its_own, self.has_inputs) = (false, false);
         let is_alone = state.stakes == 0;
         let stake = self.room.take(&mut state);
         self.all_since = is_alone.then_some(state.taken);
         Ok(stake)
+    }
+
+    /// The unit has the inputs of all units, and comes to its own.
+    pub(super) fn wants_its_own(&mut self) {
+        self.wants_its_own = true;
+    }
+
+    /// What it found no room for is its own: others of its job may find some.
+    pub(super) fn lacks_own(&self) -> bool {
+        self.wants_its_own || self.has_inputs
     }
 
     /// The unit has its inputs: whoever wants room next may try.
@@ -169,8 +228,19 @@ impl Place<'_> {
         }
     }
 
+    /// The disk is full with the unit: once what is kept there for later ones goes, by `give_way`, and it tries again. False
+    /// where there was none.
+    pub(super) fn clear(&mut self, give_way: impl FnOnce() -> bool) -> bool {
+        self.has_more = !std::mem::replace(&mut self.cleared, true) && give_way();
+        self.has_more
+    }
+
     /// The unit found no room and has given back what it had: whether it should try again.
     pub(super) fn again(&mut self) -> bool {
+        if std::mem::take(&mut self.has_more) {
+            self.failed = false;
+            return true;
+        }
         // What it gave back itself is not more than it had.
         self.given += 1;
         self.failed = true;
@@ -178,12 +248,10 @@ impl Place<'_> {
         self.all_since.is_none_or(|taken| taken != self.room.lock().taken)
     }
 
-    /// A program has failed: whether it shared a disk that was full meanwhile, as it is now or as another found it that has
-    /// given its room back by now.
-    pub(super) fn note_failure(&self, is_full: bool) -> bool {
-        let mut state = self.room.lock();
-        state.full += u64::from(is_full);
-        self.all_since != Some(state.taken) && self.full != state.full
+    /// A program has failed: whether it shared a disk that was full meanwhile, as it is now or as another left it.
+    pub(super) fn shared_a_full_disk(&self, is_full: bool) -> bool {
+        let state = self.room.lock();
+        self.all_since != Some(state.taken) && (is_full || self.full != state.full)
     }
 
     fn may_try(&self, state: &State) -> bool {
@@ -218,7 +286,8 @@ impl Drop for Place<'_> {
 mod tests {
     use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
     use std::thread;
-    use std::time::Duration;
+
+    use starfarm_protocol::wire::Cancel;
 
     use super::*;
 
@@ -236,7 +305,7 @@ mod tests {
             let (cancel, runs) = (CancelFlag::new().unwrap(), AtomicU32::new(0));
             let mut place = room.place();
             loop {
-                let stake = place.enter(&cancel, || {}).unwrap();
+                let stake = place.enter(&cancel, || Ok(())).unwrap();
                 let mut had = 0;
                 let mut attempt = || {
                     take(inputs)?;
@@ -244,7 +313,7 @@ mod tests {
                     place.has_inputs();
                     runs.fetch_add(1, Ordering::SeqCst);
                     thread::sleep(Duration::from_millis(20));
-                    room.more(&cancel, || take(outputs))?;
+                    room.more(&cancel, || Ok(()), || take(outputs))?;
                     had += outputs;
                     Ok(())
                 };
@@ -290,5 +359,31 @@ mod tests {
         let runs = run(10, &[(5, 5); 6]);
         assert!(runs.iter().all(|runs| matches!(runs, Some(1 | 2))), "{runs:?}");
         assert!(runs.contains(&Some(1)), "{runs:?}");
+    }
+
+    /// A unit that waited for more on its own output's behalf never heard that this could not be stored.
+    #[test]
+    fn who_waits_hears_of_what_goes_wrong_meanwhile_and_has_run_for_nothing_where_it_is_told_to_end() {
+        let (room, cancel) = (Room::default(), CancelFlag::new().unwrap());
+        let _others = room.stake();
+        let mut place = room.place();
+        let _stake = place.enter(&cancel, || Ok(())).unwrap();
+        let full = || Err::<(), _>(FetchError::NoRoom("full".into()));
+        let mut looks = 0;
+        let mut broken = || {
+            looks += 1;
+            cancel.raise(Cancel::Graceful);
+            if looks < 3 { Ok(()) } else { Err(FetchError::Refused("broken".into())) }
+        };
+        // What has run waits on after the task's end was asked for.
+        assert_eq!(room.more(&cancel, &mut broken, full), Err(FetchError::Refused("broken".into())));
+        cancel.raise(Cancel::Forced);
+        assert_eq!(room.more(&cancel, || Ok(()), full), Err(FetchError::NoRoom("full".into())));
+        // Nobody was before it in the queue: now somebody is.
+        let cancel = CancelFlag::new().unwrap();
+        let mut second = room.place();
+        second.failed = true;
+        let broken = || Err(FetchError::Refused("broken".into()));
+        assert_eq!(second.enter(&cancel, broken).unwrap_err(), FetchError::Refused("broken".into()));
     }
 }

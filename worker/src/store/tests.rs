@@ -146,6 +146,49 @@ fn an_input_that_the_disk_has_no_room_for_is_not_fetched_and_leaves_those_that_u
     assert_eq!(bench.fetched(), 4, "the first is there");
 }
 
+/// It waited until all others had gone from the disk, to be refused then; and all that was kept had been thrown away for it.
+#[test]
+fn an_input_beyond_the_whole_disk_is_refused_at_once_and_nothing_goes_in_vain() {
+    let mut bench = Bench::new(u64::MAX);
+    bench.store.disk = small;
+    for byte in 1..=3 {
+        bench.link(&[vec![byte; 50]]).unwrap();
+    }
+    [2, 3].iter().for_each(|link| fs::remove_file(bench.dir.0.join(link.to_string())).unwrap());
+    assert!(matches!(bench.link(&[vec![4; 161]]), Err(FetchError::TooLarge(_))));
+    assert!(matches!(bench.link(&[vec![4; 111]]), Err(FetchError::NoRoom(_))));
+    bench.link(&[vec![2; 50]]).unwrap();
+    bench.link(&[vec![3; 50]]).unwrap();
+    assert_eq!((bench.fetched(), small(&bench.store.dir).unwrap().0), (3, 10), "all are there");
+}
+
+/// What was fetched of inputs that nobody wanted in the end stayed for ever, and counted nowhere.
+#[test]
+fn the_beginning_of_an_input_gives_way_to_others_also_after_a_start() {
+    for starts_anew in [false, true] {
+        let mut bench = Bench::new(u64::MAX);
+        let begun = [vec![1; INPUT_PART_BYTES], vec![1]];
+        let fetch = |hash: ContentHash| match hash == ContentHash::of(&begun[0]) {
+            true => Ok(begun[0].clone()),
+            false => Err(FetchError::Cancelled),
+        };
+        let to = bench.dir.0.join("x");
+        let cancel = CancelFlag::new().unwrap();
+        assert!(bench.store.link(&input(&begun), &to, &fetch, &cancel).is_err());
+        let part = bench.store.part(&name_of(&input(&begun)));
+        assert_eq!(fs::metadata(&part).unwrap().len(), INPUT_PART_BYTES as u64);
+        let bytes_max = INPUT_PART_BYTES as u64 + 9;
+        if starts_anew {
+            bench.store = Store::open(&bench.dir.0.join("inputs"), bytes_max).unwrap();
+        }
+        bench.store.bytes_max = bytes_max;
+        bench.link(&[vec![2; 9]]).unwrap();
+        assert!(part.exists(), "there is room for both");
+        bench.link(&[vec![3; 9]]).unwrap();
+        assert!(!part.exists());
+    }
+}
+
 #[test]
 fn a_fetch_that_fails_leaves_what_it_has_and_the_next_one_goes_on() {
     let mut bench = Bench::new(u64::MAX);

@@ -20,6 +20,8 @@ pub(crate) struct JobUnits {
     /// Units that failed and are tried again, and the attempts that they failed in: a result that comes
     /// twice tells of one run.
     pub(crate) failures: PerUnit<(Attempt, NodeId)>,
+    /// Those among them that a node had no room for, as far as this start knows: they did not run.
+    pub(crate) roomless: PerUnit<(Attempt, NodeId)>,
     /// Units that had failed and were wanted again, and the first attempt after that: what fails in an
     /// earlier one was counted before.
     pub(crate) reopened: Runs<Attempt>,
@@ -35,6 +37,7 @@ impl JobUnits {
             coverage: Coverage::new(units),
             failed: Runs::default(),
             failures: PerUnit::default(),
+            roomless: PerUnit::default(),
             reopened: Runs::default(),
             deaths: PerUnit::default(),
         }
@@ -57,12 +60,19 @@ impl JobUnits {
         }
         self.deaths.remove(at);
         self.failures.remove(at);
+        self.roomless.remove(at);
         self.reopened.remove(at);
     }
 
     /// The job has ended: what is kept of single units is what they came to.
     pub(crate) fn forget_trials(&mut self) {
-        (self.failures, self.reopened, self.deaths) = Default::default();
+        (self.failures, self.roomless) = Default::default();
+        (self.reopened, self.deaths) = Default::default();
+    }
+
+    /// Runs of a unit that failed.
+    pub(crate) fn failed_runs(&self, unit: u128) -> impl Iterator<Item = (Attempt, NodeId)> + '_ {
+        self.failures.of(unit).filter(move |run| !self.roomless.contains(unit, *run))
     }
 
     /// Units of `at` that are to take nothing with them, in order.

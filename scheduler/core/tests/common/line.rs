@@ -194,7 +194,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// `ok`, `exit3`, `signal9` or `timeout`; `ok*8` is of eight units that were computed together.
+/// `ok`, `exit3`, `signal9`, `timeout` or `room`; `ok*8` is of eight units that were computed together.
 fn outcome(word: &str) -> CommandUnit {
     let (word, units) = word.split_once('*').map_or((word, 1), |(word, units)| (word, parse(units)));
     let code = |prefix: &str| word.strip_prefix(prefix).map(parse::<i32>);
@@ -202,6 +202,7 @@ fn outcome(word: &str) -> CommandUnit {
         (Some(code), ..) => (Some(FailReason::Exit), code),
         (_, Some(signal), _) => (Some(FailReason::Signal), signal),
         (.., "timeout") => (Some(FailReason::Timeout), 9),
+        (.., "room") => (Some(FailReason::Room), 0),
         (.., "ok") => (None, 0),
         _ => panic!("unknown outcome `{word}`"),
     };
