@@ -10,6 +10,7 @@ use starfarm_protocol::resources::size;
 use starfarm_scheduler_core::limits::HITS_KEPT;
 use starfarm_scheduler_core::{HitsKept, Retention};
 
+use crate::rate::RATE_MIN;
 use crate::restart::Decisions;
 use crate::settings::Flags;
 use crate::store::{journal, low_water};
@@ -41,6 +42,10 @@ pub struct Options {
     /// Take no new job and start no program while what all jobs store has as many bytes as this, such as 500G
     #[arg(long, value_name = "BYTES", value_parser = size)]
     pub storage_limit: Option<u64>,
+    /// Move contents to and from workers at so many bytes a second at most, all together, such as 50M: 1M or more [default: as
+    /// fast as the network takes them]
+    #[arg(long, value_name = "BYTES", value_parser = rate)]
+    pub transfer_rate: Option<u64>,
     /// Delete a job so long after its end, such as 30d, 12h or 90s [default: never]
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub keep_jobs_for: Option<Duration>,
@@ -95,6 +100,16 @@ pub struct Options {
     pub keeper_process: bool,
 }
 
+/// A size of which one second has enough.
+fn rate(text: &str) -> Result<u64, String> {
+    let bytes = size(text)?;
+    if bytes < RATE_MIN {
+        Err("write 1M or more: workers give up on slower transfers".to_owned())
+    } else {
+        Ok(bytes)
+    }
+}
+
 /// `30d`, `12h`, `15m`, `90s`.
 fn time(text: &str) -> Result<Duration, String> {
     const UNITS: [(char, u64); 4] = [('d', 86_400), ('h', 3_600), ('m', 60), ('s', 1)];
@@ -132,6 +147,14 @@ impl Options {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_rate_is_a_mebibyte_a_second_or_more() {
+        assert_eq!((rate("1M"), rate("2GiB")), (Ok(1 << 20), Ok(2 << 30)));
+        for wrong in ["0", "1023K", "", "fast"] {
+            assert!(rate(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn a_time_has_a_unit_and_is_no_nothing() {

@@ -13,6 +13,7 @@ mod host_program;
 mod merge;
 mod pages;
 mod plant;
+mod rate;
 mod rest;
 mod restart;
 mod ring;

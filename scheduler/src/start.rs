@@ -5,7 +5,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use starfarm_logs::{Limits, LogWriter};
@@ -22,6 +22,7 @@ use crate::error::SchedulerError;
 use crate::evidence::OnDisk;
 use crate::host_program::end_left;
 use crate::merge::Merges;
+use crate::rate::Rate;
 use crate::restart::restart;
 use crate::settings;
 use crate::store::blobs::{AGAIN, Blobs};
@@ -174,13 +175,12 @@ pub fn start(options: Options) -> Result<Handle, SchedulerError> {
             .map_err(cannot_use)?,
     );
     let lacking = without_outputs(&restarted.farm, &jobs, &mut restarted.outputs);
-    state
-        .notes
-        .extend(lacking.map_err(|e| SchedulerError::State(format!("the outputs cannot be read: {e}")))?);
+    let unreadable = |e| SchedulerError::State(format!("the outputs cannot be read: {e}"));
+    state.notes.extend(lacking.map_err(unreadable)?);
     let merges = merges_of(&state, &mut restarted.farm, &blobs).map_err(cannot_use)?;
     let low_water = LowWater::new(state.path(), options.low_water_mib).with_limit(options.storage_limit);
-    let contents = blobs.lock().expect("nobody else has it yet").bytes();
-    low_water.note_stored(contents + restarted.outputs.bytes() + merges.bytes());
+    let contents = blobs.lock().expect("nobody else has it yet").bytes() + restarted.outputs.bytes();
+    low_water.note_stored(contents + merges.bytes());
     shared.no_room.store(!options.no_journal && low_water.lack().is_some(), Ordering::Relaxed);
     let house = Arc::new(House {
         hits: Lister::new(state.path().to_owned(), state.farm.id),
@@ -192,6 +192,7 @@ pub fn start(options: Options) -> Result<Handle, SchedulerError> {
         evidence,
         unnamed: Mutex::default(),
         transfers: Mutex::default(),
+        rate: Rate::new(options.transfer_rate, Instant::now()),
         low_water,
         merges,
         options,

@@ -32,6 +32,7 @@ use self::tasks::TaskLines;
 use crate::args::Options;
 use crate::evidence::OnDisk;
 use crate::merge::Merges;
+use crate::rate::Rate;
 use crate::ring::Ring;
 use crate::store::blobs::Blobs;
 use crate::store::journal::Lister;
@@ -102,6 +103,8 @@ pub(crate) struct House {
     pub(crate) evidence: Arc<OnDisk>,
     pub(crate) unnamed: Mutex<Unnamed>,
     pub(crate) transfers: Mutex<Transfers>,
+    /// Of contents to and from workers.
+    pub(crate) rate: Rate,
     pub(crate) low_water: LowWater,
     pub(crate) merges: Merges,
     pub(crate) options: Options,

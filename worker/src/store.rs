@@ -44,7 +44,7 @@ pub(crate) struct Store {
 }
 
 /// Bytes that are free on the disk of a directory, and all that it has.
-type Disk = fn(&Path) -> io::Result<(u64, u64)>;
+pub(crate) type Disk = fn(&Path) -> io::Result<(u64, u64)>;
 
 pub(crate) fn disk(dir: &Path) -> io::Result<(u64, u64)> {
     let disk = rustix::fs::statvfs(dir)?;
@@ -139,6 +139,11 @@ impl Store {
         }
         let files = Mutex::new(files);
         Ok(Self { dir: dir.to_owned(), bytes_max, disk, files, changed: Condvar::new() })
+    }
+
+    #[cfg(test)]
+    pub(crate) fn on(self, disk: Disk) -> Self {
+        Self { disk, ..self }
     }
 
     /// A unit is to start, and to write: where the disk is nearly full, inputs that no unit has a link of are thrown away.

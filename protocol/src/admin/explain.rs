@@ -157,6 +157,8 @@ pub enum UnitReason {
     SuspectUnit { unit: Units, times: u64, on: Vec<Option<String>>, more: u64, most: u64 },
     /// A unit failed so many `times`, on these nodes and `more`, likewise, and is tried again.
     TriedAgain { unit: Units, times: u64, on: Vec<Option<String>>, more: u64 },
+    /// The disks of these nodes and `more`, likewise, have no room for a unit's files.
+    LacksRoom { unit: Units, on: Vec<Option<String>>, more: u64 },
     /// So many other units are like the last one, whose reason has that code.
     Others { code: String, units: u64 },
 }

@@ -51,8 +51,8 @@ words! {
         Output = 5 => "output",
         /// The program did not make the files that the job asks for, or made more than `files_limit`.
         Files = 6 => "files",
-        /// Its own files had no room on its node's disk, where none of other units were. Of a unit that another node may
-        /// have room for this is no end.
+        /// Its own files had no room on its node's disk, where none of other units were. It travels, and is no end: another node
+        /// may have room, or this one later.
         Room = 7 => "room",
     }
 }

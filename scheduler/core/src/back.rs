@@ -80,7 +80,9 @@ impl Farm {
         }
         for job in self.jobs.iter_mut() {
             job.refused_by.retain(|id, _| !renewed.contains_key(id));
-            job.returned.retain(|_, back| renewed.get(&back.node) != Some(&true));
+            let is_another = |id: NodeId| renewed.get(&id) == Some(&true);
+            job.returned.retain(|_, back| !is_another(back.node));
+            job.units.roomless.retain(|said| !is_another(said.1));
         }
     }
 

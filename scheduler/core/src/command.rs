@@ -18,6 +18,7 @@ use crate::farm::Farm;
 use crate::job::{Body, JobFacts, JobState, NewJob};
 use crate::limits::JOBS_MAX;
 use crate::nodes::Reach;
+use crate::per_unit::PerUnit;
 
 /// Why a command was not carried out.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -126,7 +127,11 @@ impl Farm {
                 self.set_state(id, JobState::Paused, None, deeds);
                 self.revoke(id, Cancel::Graceful);
             }
-            JobCommand::Resume if state != JobState::Paused && job.refused_by.is_empty() => {
+            JobCommand::Resume
+                if state != JobState::Paused
+                    && job.refused_by.is_empty()
+                    && job.units.roomless.is_empty() =>
+            {
                 return Err(Conflict::NotPaused.into());
             }
             JobCommand::Resume => {
@@ -221,6 +226,7 @@ impl Farm {
         let job = self.jobs.at_mut(id);
         job.refused_by.clear();
         job.returned.clear();
+        job.units.roomless = PerUnit::default();
     }
 
     /// Carries out a command on the node of that name.

@@ -310,7 +310,7 @@ impl Job {
             return false;
         }
         let died = self.units.deaths.of(unit).map(|death| death.0);
-        let failed = self.units.failures.of(unit).map(|run| run.1);
+        let failed = self.units.failures.of(unit).chain(self.units.roomless.of(unit)).map(|run| run.1);
         let able = |id: &NodeId| nodes.is_live(*id) && self.could_run(*id, nodes);
         // Whoever is not among these is not averse at all.
         let blamed: BTreeSet<NodeId> = died.chain(failed).filter(able).collect();

@@ -1,7 +1,7 @@
 //! The body of a result, read: it fits the work and the interval, or it is none. And what a result says of speed.
 
 use starfarm_protocol::job::Per;
-use starfarm_protocol::wire::{CommandUnit, FailReason, HitEntry, ResultEntry};
+use starfarm_protocol::wire::{CommandUnit, HitEntry, ResultEntry};
 
 use crate::job::{Body, WorkFacts};
 
@@ -49,8 +49,6 @@ pub(crate) enum Speed {
     Of(u64, u64),
     /// Programs that fail at once are no fast ones, unless all of them do.
     OfFailures,
-    /// None ran.
-    OfNothing,
 }
 
 pub(crate) fn speed_of(entry: &ResultEntry<'_>, found: &Found) -> Speed {
@@ -59,7 +57,6 @@ pub(crate) fn speed_of(entry: &ResultEntry<'_>, found: &Found) -> Speed {
     let (failed, failed_us) =
         failed.fold((0, 0_u64), |(units, sum_us), unit| (units + 1, sum_us.saturating_add(unit.duration_us)));
     match entry.units.checked_sub(failed).expect("its body was read as one outcome a unit") {
-        0 if ran.iter().all(|unit| unit.failed == Some(FailReason::Room)) => Speed::OfNothing,
         0 => Speed::OfFailures,
         passed => Speed::Of(passed, entry.duration_us.saturating_sub(failed_us)),
     }

@@ -259,13 +259,9 @@ impl Job {
 
     /// Node `node` gave `at` back unasked: others may have it first. It does so again and again: ever later.
     pub(crate) fn returned_by(&mut self, node: NodeId, at: Interval, now_us: u64) {
-        let before = self.returned.range(..=at.lo).next_back();
-        let again = before.filter(|(_, back)| back.node == node && back.hi > at.lo);
-        let pause_us =
-            again.map_or(RETURN_PAUSE_MIN_US, |(_, back)| 2 * back.pause_us).min(RETURN_PAUSE_MAX_US);
-        assert!(!at.is_empty() && (RETURN_PAUSE_MIN_US..=RETURN_PAUSE_MAX_US).contains(&pause_us));
-        self.forget_returned(at);
-        self.returned.insert(at.lo, Returned { hi: at.hi, node, until_us: now_us + pause_us, pause_us });
+        let again = self.returned_at(at.lo).filter(|back| back.node == node);
+        let pause_us = again.map_or(RETURN_PAUSE_MIN_US, |back| 2 * back.pause_us).min(RETURN_PAUSE_MAX_US);
+        self.pause(node, at, now_us, pause_us);
     }
 
     /// Who gave `unit` back.

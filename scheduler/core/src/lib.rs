@@ -64,6 +64,7 @@ mod retention;
 mod returned;
 mod revoke;
 mod rights;
+mod roomless;
 mod runs;
 mod second;
 mod send;

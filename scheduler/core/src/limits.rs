@@ -64,8 +64,9 @@ pub const PATIENCE_US: u64 = 10_000_000;
 /// Of what waits in gq, a node looks at so many of each kind for one that it should have: what is behind them has its turn
 /// when these have waited long enough to go to any node. So many pieces that it gave back side by side are one look.
 pub const LOOKS: usize = 64;
-/// A unit whose files no node has room for fails, but not so soon after its job began: more nodes may be on their way.
-pub const ROOM_PATIENCE_US: u64 = 30_000_000;
+/// What a node has no room for goes there again after [`RETURN_PAUSE_MIN_US`], doubled each time, up to this, where no other node
+/// is left: as the question whether it can run a job.
+pub const ROOM_PAUSE_MAX_US: u64 = PROBE_MAX_US;
 /// What a node gave back unasked goes to the same node again after this; doubled each time, up to
 /// [`RETURN_PAUSE_MAX_US`].
 pub const RETURN_PAUSE_MIN_US: u64 = 1_000_000;

@@ -99,7 +99,7 @@ impl Blame {
                 outcomes.streak += 1;
             }
         } else if !failed {
-            let others = units.failed_runs(unit).filter(|(attempt, other)| {
+            let others = units.failures.of(unit).filter(|(attempt, other)| {
                 *other != node && *attempt >= self.of(*other).from.unwrap_or(self.from)
             });
             let others: BTreeSet<NodeId> = others.map(|(_, other)| other).collect();

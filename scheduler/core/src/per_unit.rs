@@ -52,6 +52,11 @@ impl<T: Happening> PerUnit<T> {
         self.0.contains(&(unit, what))
     }
 
+    /// Only what `stays` happened after all.
+    pub(crate) fn retain(&mut self, stays: impl Fn(T) -> bool) {
+        self.0.retain(|of| stays(of.1));
+    }
+
     /// Anything happened to this unit.
     pub(crate) fn has(&self, unit: u128) -> bool {
         self.of(unit).next().is_some()

@@ -18,7 +18,7 @@ use crate::farm::Farm;
 use crate::found::{Found, Speed, read_body, speed_of};
 use crate::hits::Hit;
 use crate::job::{Body, Job, Sizing};
-use crate::limits::{ROOM_PATIENCE_US, SICK_FAILURES};
+use crate::limits::SICK_FAILURES;
 use crate::outcomes::Ran;
 use crate::queues::{Class, Position};
 use crate::rights::Rights;
@@ -188,10 +188,9 @@ impl Farm {
         }
         self.forget_refusal(id, entry);
         let passed_before = self.jobs.at(job_id).units.coverage().count(Class::Done) > 0;
-        let mut known = Vec::new();
-        let mut again = 0;
+        let (mut known, mut roomless, mut again) = (Vec::new(), Vec::new(), 0);
         let (counted, has_passed) = match &found {
-            Found::Ran(ran) => self.on_ran(id, entry, ran, &rights, (&mut known, now_us), deeds),
+            Found::Ran(ran) => self.on_ran(id, entry, ran, &rights, (&mut known, &mut roomless), deeds),
             Found::Together(outcome) => {
                 let counted = self.on_together(id, entry, outcome, &rights, now_us, deeds);
                 again = counted.again;
@@ -203,6 +202,7 @@ impl Farm {
         assert!(counted <= at.units(), "no unit of a result counts twice");
         let (owners, given_us) = self.leave_tasks(id, entry.duration_us);
         known.into_iter().for_each(|unit| self.give_found_back(id, job_id, unit, now_us));
+        again += self.take_roomless_back(id, entry, roomless, now_us);
         let lacks = rights.lacks();
         // What speaks of units that the node was not given says neither how fast nor how well it is.
         if counted > 0 && lacks == 0 {
@@ -355,14 +355,15 @@ impl Farm {
     }
 
     /// Units of a command ran: those that may be tried again go back, the others are decided. How many of them nobody had
-    /// decided before, and whether one of these passed; `known` gets those whose failure was counted before.
+    /// decided before, and whether one of these passed; `known` gets those whose failure was counted before, `roomless` those that
+    /// the node has no room for.
     fn on_ran(
         &mut self,
         id: NodeId,
         entry: &ResultEntry<'_>,
         ran: &[CommandUnit],
         rights: &Rights,
-        (known, now_us): (&mut Vec<u128>, u64),
+        (known, roomless): (&mut Vec<u128>, &mut Vec<u128>),
         deeds: &mut Deeds,
     ) -> (u128, bool) {
         assert!(ran.len() as u64 == entry.units, "its body was read as one outcome a unit");
@@ -377,17 +378,13 @@ impl Farm {
             if !job.units.coverage().is_open(unit) || !rights.has(unit) {
                 continue;
             }
-            let run = Ran { unit, node: id, attempt, result: entry.at() };
-            let had_no_room = outcome.failed == Some(FailReason::Room);
-            if !had_no_room {
-                job.blame.tally(&job.units, run, has_failed);
+            if outcome.failed == Some(FailReason::Room) {
+                roomless.push(unit);
+                continue;
             }
-            if had_no_room && self.may_find_room(job_id, run, now_us) {
-                let job = self.jobs.at_mut(job_id);
-                job.units.roomless.insert(unit, (attempt, id));
-                job.returned_by(id, Interval::one(unit), now_us);
-                tried.push(unit);
-            } else if has_failed && !had_no_room && self.may_try_again(job_id, run) {
+            let run = Ran { unit, node: id, attempt, result: entry.at() };
+            job.blame.tally(&job.units, run, has_failed);
+            if has_failed && self.may_try_again(job_id, run) {
                 tried.push(unit);
             } else {
                 units.push((unit, outcome.clone()));
@@ -421,23 +418,12 @@ impl Farm {
         };
         let is_sick =
             |id: NodeId| self.nodes.get(id).is_some_and(|node| node.health().standing.sick_of().is_some());
-        let before = || job.units.failed_runs(run.unit).filter(|of| *of != (run.attempt, run.node));
+        let before = || job.units.failures.of(run.unit).filter(|of| *of != (run.attempt, run.node));
         let runs = before().count() + 1;
         let spent = before().filter(|of| !is_sick(of.1)).count() + usize::from(!is_sick(run.node));
         spent <= retries as usize
             && runs <= retries.saturating_add(SICK_FAILURES) as usize
             && !job.state.ended()
-    }
-
-    /// A unit's files have no room on its node. Another one that could run the job has not said so, or may yet come: it is
-    /// early.
-    fn may_find_room(&self, job_id: JobId, run: Ran, now_us: u64) -> bool {
-        let job = self.jobs.at(job_id);
-        let is_early = job.totals.started_us.is_none_or(|began_us| now_us < began_us + ROOM_PATIENCE_US);
-        let lacks_room =
-            |id: NodeId| id == run.node || job.units.roomless.of(run.unit).any(|other| other.1 == id);
-        let mut able = self.nodes.taking().map(|(id, _)| id).filter(|id| job.could_run(*id, &self.nodes));
-        !job.state.ended() && (is_early || able.any(|id| !lacks_room(id)))
     }
 
     /// What a counted result says about speed. `passed_before` it some unit of the job had.
@@ -461,7 +447,6 @@ impl Farm {
                 job.measured(id, units, duration_us, now_us);
             }
             Speed::OfFailures if passed_before => {}
-            Speed::OfNothing => {}
             Speed::OfFailures => job.measured(id, entry.units, entry.duration_us, now_us),
         }
         let standard = match job.facts.sizing {
@@ -479,7 +464,7 @@ impl Farm {
 fn verdict_of(counted: u128, (lacks, again): (u128, u128), units: u128) -> Verdict {
     match counted {
         _ if lacks > 0 => Verdict::NeverGiven,
-        _ if again > 0 => Verdict::Returned,
+        0 if again > 0 => Verdict::Returned,
         0 => Verdict::Duplicate,
         counted if counted == units => Verdict::Counted,
         _ => Verdict::CountedPartly,
@@ -489,6 +474,6 @@ fn verdict_of(counted: u128, (lacks, again): (u128, u128), units: u128) -> Verdi
 /// A failure of `unit` in this very attempt was counted before: the result has come again. The unit may run elsewhere by
 /// now, so it must not touch it.
 fn is_known_failure(job: &Job, unit: u128, attempt: Attempt) -> bool {
-    job.units.failures.of(unit).any(|run| run.0 == attempt)
-        || job.units.reopened.get(unit).is_some_and(|first| attempt < first)
+    let mut failures = job.units.failures.of(unit).chain(job.units.roomless.of(unit));
+    failures.any(|run| run.0 == attempt) || job.units.reopened.get(unit).is_some_and(|first| attempt < first)
 }

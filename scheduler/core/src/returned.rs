@@ -26,11 +26,22 @@ impl Farm {
     /// What of a result's units is out at this node goes back to gq, but for what was given to it after the attempt
     /// that it gives back: then this result is an old one that comes again.
     pub(crate) fn take_back(&mut self, id: NodeId, entry: &ResultEntry<'_>, now_us: u64) -> Vec<Interval> {
+        self.take_part_back(id, entry, entry.at(), now_us)
+    }
+
+    /// The same of `part` of it.
+    pub(crate) fn take_part_back(
+        &mut self,
+        id: NodeId,
+        entry: &ResultEntry<'_>,
+        part: Interval,
+        now_us: u64,
+    ) -> Vec<Interval> {
         let mut back = Vec::new();
-        for task_id in self.queues.of_node_in(id, entry.job, entry.at()) {
+        for task_id in self.queues.of_node_in(id, entry.job, part) {
             let task = self.queues.task(task_id);
             if task.attempt <= entry.attempt {
-                let at = self.queues.comes_back(task_id, entry.at());
+                let at = self.queues.comes_back(task_id, part);
                 self.give_back(task_id, at, now_us);
                 let node = self.nodes.at_mut(id);
                 if entry.outcome == Outcome::Returned && entry.attempt >= node.revoked {
@@ -43,7 +54,7 @@ impl Farm {
                 back.push(at);
             }
         }
-        self.forget_copies(id, entry.job, entry.at(), entry.attempt);
+        self.forget_copies(id, entry.job, part, entry.attempt);
         back
     }
 

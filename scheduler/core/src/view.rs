@@ -172,7 +172,7 @@ impl Farm {
             node: self.name_of(*id),
             why: refusal.why.clone(),
         };
-        let waits_for = self.waits_for(job);
+        let (waits_for, roomless) = (self.waits_for(job), job.waits_for_room());
         JobInfo {
             id: job.facts.job,
             name: job.facts.name.clone(),
@@ -188,7 +188,8 @@ impl Farm {
             units_abandoned: Units(abandoned),
             hits: job.hits.count(),
             units_per_s: rate,
-            eta_seconds: (rate > 0.0 && !job.grows()).then(|| (pending + out) as f64 / rate),
+            eta_seconds: (rate > 0.0 && !job.grows() && roomless.is_none())
+                .then(|| (pending + out) as f64 / rate),
             age_seconds: seconds(now_us.saturating_sub(totals.submitted_us)),
             run_seconds: totals.started_us.map(|started_us| seconds(end_us.saturating_sub(started_us))),
             totals: *totals,
@@ -202,6 +203,9 @@ impl Farm {
                 None if job.active() && self.jobs.lacks_room(job) => HoldReason::NoDisk.to_string(),
                 None if job.active() && pending > 0 && self.fits_nowhere(job) => {
                     HoldReason::FitsNowhere.to_string()
+                }
+                None if let Some(unit) = roomless => {
+                    format!("unit {unit} waits for a node whose disk has room for its files")
                 }
                 reason => reason.as_ref().map_or_else(String::new, ToString::to_string),
             },

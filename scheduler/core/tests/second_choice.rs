@@ -140,30 +140,47 @@ fn a_unit_whose_files_one_node_has_no_room_for_runs_on_another_and_the_rest_goes
             0: to b: offer job 1: 2=1+1
             0: unit 1 of job 1 failed on node b: exit 3
             0: job 1 failed
-            0: job 1 is failed: done 3, out 0, waiting 0, unit 1 failed by exit 3
+            0: job 1 is failed: done 3, out 0, waiting 0, resent tasks 1, unit 1 failed by exit 3
         "#]],
     );
 }
 
-/// Nobody has room for it: then it has failed, but not before others had the time to come.
+/// Nobody has room for it: those who said so are asked again ever later, and who comes gets it at once.
 #[test]
-fn a_unit_whose_files_no_node_has_room_for_fails_once_its_job_has_run_for_a_while() {
+fn a_unit_whose_files_no_node_has_room_for_waits_for_one_that_has() {
     check_after(
-        "submit 2 command retries 3 units 1\n join a slots 1\n ack a\n join b slots 1\n ack b",
-        "ran a 0+1 room\n again a\n ran a 1+1 ok\n ack b\n ran b 0+1 room\n show 1\n live 1000 a none b none
-         ack a\n at 2000\n ran a 0+1 room\n show 1\n live 3000 a none b none\n ack a\n ack b\n live 30000 a 0+1 b 0+1\n ran a 0+1 room\n ran b 0+1 room\n show 1",
+        "submit 2 command retries 0 units 1\n join a slots 1\n ack a\n join b slots 1\n ack b",
+        "ran a 0+1 room\n again a\n ran a 1+1 ok\n ack b\n ran b 0+1 room\n show 1\n live 2000 a none b none
+         ack a\n ran a 0+1 room\n show 1\n live 6000 a none b none\n ack a\n ack b\n live 20000 a 0+1 b 0+1
+         ran a 0+1 room\n ran b 0+1 room\n show 1\n join c slots 1\n ack c\n ran c 0+1 ok",
         expect![[r#"
             0: to b: offer job 1: 3=0+1
-            0: job 1 is running: done 1, out 0, waiting 1, duplicate 1
+            0: job 1 is running: done 1, out 0, waiting 1, resent tasks 2, since unit 0 waits for a node whose disk has room for its files
             0: to a: ack results [(1, 1), (1, 2)]
             0: to b: ack results [(1, 1)]
-            1000: to a: offer job 1: 4=0+1
-            2000: job 1 is running: done 1, out 0, waiting 1, duplicate 1
+            2000: to a: offer job 1: 4=0+1
+            2000: job 1 is running: done 1, out 0, waiting 1, resent tasks 3, since unit 0 waits for a node whose disk has room for its files
             2000: to a: ack results [(3, 3)]
-            3000: to a: offer job 1: 5=0+1
-            30000: unit 0 of job 1 failed on node a: room
-            30000: job 1 failed
-            30000: job 1 is failed: done 1, out 0, waiting 0, duplicate 1, unit 0 failed by room 0
+            6000: to a: offer job 1: 5=0+1
+            20000: job 1 is running: done 1, out 0, waiting 1, resent tasks 4, since unit 0 waits for a node whose disk has room for its files
+            20000: node c joined: 1 slot, boot 0000000000000001
+            20000: to c: welcome epoch 1; offer job 1: 6=0+1
+            20000: job 1 finished
+        "#]],
+    );
+}
+
+/// A person has made room, and the job is to go on; or a worker starts anew.
+#[test]
+fn what_had_no_room_is_tried_again_at_once_where_a_person_says_so_or_the_worker_is_another() {
+    check_after(
+        "submit 1 command retries 0 units 1\n join a slots 1\n ack a",
+        "ran a 0+1 room\n resume 1\n ack a\n ran a 0+1 room\n hello a boot 2\n ack a\n ran a 0+1 ok",
+        expect![[r#"
+            0: to a: ack results [(1, 1)]; offer job 1: 2=0+1
+            0: node a joined: 1 slot, boot 0000000000000002
+            0: to a: welcome epoch 1; offer job 1: 3=0+1
+            0: job 1 finished
         "#]],
     );
 }
@@ -200,7 +217,7 @@ fn what_a_node_has_no_room_for_takes_no_run_from_a_unit_and_makes_it_no_sick_nod
             0: to b: ack results [(5, 5)]; offer job 1: 8=5+1
             0: to b: ack results [(6, 6)]; offer job 1: 9=6+1
             0: job 1 finished
-            0: job 1 is finished: done 12, out 0, waiting 0
+            0: job 1 is finished: done 12, out 0, waiting 0, resent tasks 7
             0: a up, b up
         "#]],
     );

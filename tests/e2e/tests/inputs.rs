@@ -7,6 +7,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use starfarm_e2e::{Farm, stdouts};
 use starfarm_protocol::admin::frames::{ADMIN_STREAM, FrameReader, frame};
@@ -196,4 +197,18 @@ fn whoever_may_only_look_brings_no_contents() {
     assert!(error.message.contains("the role observer may not do that"), "{}", error.message);
     assert!(line.receive().is_err(), "it is hung up on");
     assert!(Caller::new(&farm).lacks(ContentHash::of(&content)));
+}
+
+/// What moves to and from workers is no more than the rate allows: six files of a mebibyte take three seconds at least.
+#[test]
+fn contents_move_at_the_rate_that_is_allowed() {
+    let mut farm = Farm::start_with(&["--transfer-rate", "2M"]);
+    farm.add_worker("w1", &["--slots", "2"]);
+    farm.until_nodes_up(1);
+    let start = Instant::now();
+    let script = "head -c 1048576 /dev/urandom > f{}";
+    let id = farm.submit(&["--range", "0..6", "--outputs", "f{}", "--", "sh", "-c", script]);
+    farm.wait(&id).exits(0);
+    let took = start.elapsed();
+    assert!(took > Duration::from_millis(2_800), "6 MiB in {took:?}");
 }

@@ -2,6 +2,7 @@
 //! a cable between them that is pulled and put back, or a path whose middle swallows what is large.
 #![allow(clippy::unwrap_used)]
 
+use std::fs;
 use std::process::Command;
 
 use starfarm_e2e::{Farm, each_done_once, skip, until};
@@ -122,6 +123,43 @@ fn a_job_survives_a_cable_that_is_pulled_and_put_back() {
     each_done_once(&farm.job(&id), &farm.results(&id), 300);
     // The administration goes over the cable too.
     assert_eq!(farm.cli_by(&farm.state().join("admin.join"), &["jobs"]).code, 3, "not from outside");
+}
+
+/// Workers that share no file system with anybody, and none of the machine where the files come from: all goes over the cable.
+#[test]
+fn files_come_and_go_over_a_cable_to_machines_that_share_nothing() {
+    let cable = match Cable::lay() {
+        Ok(cable) => cable,
+        Err(why) => {
+            return skip("netns", "files_come_and_go_over_a_cable_to_machines_that_share_nothing", &why);
+        }
+    };
+    let mut farm = Farm::start_in(Some(&cable.near), "10.99.0.1:7117".parse().unwrap());
+    let dir = farm.temp().path().join("animation");
+    fs::create_dir_all(dir.join("textures")).unwrap();
+    fs::write(dir.join("scene"), "a scene\n").unwrap();
+    fs::write(dir.join("textures/oak"), "oak\n".repeat(100_000)).unwrap();
+    let job = "[space]\nkind = \"frames\"\nfirst = 1\nlast = 24\n[task]\nexecutor = \"command\"\n\
+               program = [\"sh\", \"-c\", \"(cat scene; echo {}; cat textures/oak) > frame{}\"]\n\
+               inputs = [\"scene\", \"textures/**\"]\noutputs = [\"frame{}\"]\n";
+    fs::write(dir.join("job.toml"), job).unwrap();
+    let id = farm.submit(&[dir.join("job.toml").to_str().unwrap()]);
+    // Whoever runs them finds them nowhere but at the scheduler.
+    let gone = dir.with_file_name("gone");
+    fs::rename(&dir, &gone).unwrap();
+    let join = farm.state().join("worker.join");
+    for name in ["left", "right"] {
+        farm.add_worker_in(Some(&cable.far), name, &join, &["--slots", "1"]);
+    }
+    farm.wait(&id).exits(0);
+    each_done_once(&farm.job(&id), &farm.results(&id), 24);
+    let out = farm.temp().path().join("out");
+    farm.cli(&["results", &id, "--dir", out.to_str().unwrap()]).exits(0);
+    let oak = fs::read_to_string(gone.join("textures/oak")).unwrap();
+    for frame in 1..=24 {
+        let made = fs::read_to_string(out.join(format!("frame{frame}"))).unwrap();
+        assert!(made == format!("a scene\n{frame}\n{oak}"), "frame {frame}");
+    }
 }
 
 #[test]

@@ -3,11 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use serde_json::json;
 use starfarm_e2e::{Farm, alive, program, run, until};
 
 /// A decomposer in Python that names so many units, one batch after another; it leaves its process's number.
@@ -205,6 +207,39 @@ fn a_dry_run_shows_the_first_units_and_run_computes_them_all() {
         .current_dir(example.parent().unwrap())
         .output()
         .unwrap();
+    // The same in Rust, as `docs/own-decomposer.md` shows it: what it names, batch by batch.
+    let said = |command: &str| {
+        let asked = [json!(null), json!([7, 9]), json!([1000, 1])]
+            .map(|state| json!({ "next": 1_000, "state": state, "units_so_far": 0 }).to_string());
+        let mut child = Command::new(command)
+            .arg("1000")
+            .current_dir(example.parent().unwrap())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|e| panic!("{command}: {e}"));
+        child.stdin.take().unwrap().write_all((asked.join("\n") + "\n").as_bytes()).unwrap();
+        let said = child.wait_with_output().unwrap();
+        assert!(said.status.success());
+        let lines = String::from_utf8(said.stdout).unwrap();
+        let lines = lines.lines().map(|line| {
+            let mut line: serde_json::Value = serde_json::from_str(line).unwrap();
+            // The one names the values of a unit, the other gives them in their order.
+            if line["unit"].is_object() {
+                line["unit"] = json!([line["unit"]["width"], line["unit"]["height"]]);
+            }
+            line.to_string()
+        });
+        lines.collect::<Vec<_>>()
+    };
+    let in_rust = starfarm_e2e::binary("examples/cases");
+    let (in_python, in_rust) = (said("./cases.py"), said(in_rust.to_str().unwrap()));
+    assert!(
+        in_rust.len() == 2_004 && in_rust == in_python,
+        "{} lines and {}",
+        in_rust.len(),
+        in_python.len()
+    );
     let count: usize = String::from_utf8(serial.stdout).unwrap().trim().parse().unwrap();
     assert_eq!((outputs.as_array().unwrap().len(), count), (7_069, 7_069));
     assert_eq!(outputs[1]["stdout"]["text"], "1 x 2 is 2\n");

@@ -157,13 +157,17 @@ fn hashcat_searches_its_keyspace_task_by_task() {
     if !String::from_utf8_lossy(&probe.stdout).contains("Backend Device ID") {
         return skip("hashcat", test, "it finds no OpenCL device");
     }
+    let serially = |line: &str| {
+        let line = format!("export HOME={}; {line}", home.display());
+        String::from_utf8(serial(farm.temp().path(), &line)).unwrap().trim().to_owned()
+    };
     // It ends with 1 where it has looked at all and found nothing.
-    let line = "hashcat --force -D 1 --quiet --potfile-disable --session s$1 -m 0 -a 3 --skip $1 --limit $2 \
-                $3 '?d?d?d?d?d?d' 2>&1 | grep : || true";
-    let digest = serial(farm.temp().path(), "printf 483920 | md5sum | cut -d' ' -f1");
-    let digest = String::from_utf8(digest).unwrap().trim().to_owned();
+    let line = "said=$(hashcat --force -D 1 --quiet --potfile-disable --session s$1 -m 0 -a 3 --skip $1 --limit $2 \
+                $3 '?d?d?d?d?d?d' 2>&1); code=$?; echo \"$said\" | grep $3:; [ $code -le 1 ]";
+    let digest = serially("printf 483920 | md5sum | cut -d' ' -f1");
+    let keyspace = serially("hashcat --keyspace -a 3 '?d?d?d?d?d?d'");
     let job = format!(
-        "[space]\nkind = \"range\"\nfrom = 0\nto = 10000\n[task]\nexecutor = \"command\"\nper = \"task\"\nunits_per_task = 4000\n\
+        "[space]\nkind = \"range\"\nfrom = 0\nto = {keyspace}\n[task]\nexecutor = \"command\"\nper = \"task\"\ntarget_seconds = 1\n\
          env = {{ HOME = \"{}\" }}\n\
          program = [\"bash\", \"-c\", {line:?}, \"-\", \"{{lo}}\", \"{{count}}\", \"{digest}\"]\n[merge]\nkind = \"concat\"\n",
         home.display()
@@ -172,7 +176,14 @@ fn hashcat_searches_its_keyspace_task_by_task() {
     let id = farm.submit(&[dir.join("job.toml").to_str().unwrap()]);
     farm.wait(&id).exits(0);
     let merged = farm.cli(&["results", &id, "--merged"]);
+    let whole = format!(
+        "hashcat --force -D 1 --quiet --potfile-disable -m 0 -a 3 {digest} '?d?d?d?d?d?d' 2>/dev/null"
+    );
     assert_eq!(merged.stdout, format!("{digest}:483920\n"));
+    assert_eq!(merged.stdout.trim(), serially(&whole), "as one run over all");
+    // By the clock: of ten thousand units a few runs.
+    let runs = farm.results(&id)["outputs"].as_array().unwrap().len();
+    assert!((2..40).contains(&runs), "{runs} runs");
 }
 
 /// As a newcomer tries them.
@@ -198,6 +209,16 @@ fn the_examples_run() {
     assert_eq!(ran("primes", 0), "148933\n");
     assert_eq!(ran("sweep", 0).lines().count(), 30);
     assert_eq!(ran("commands", 0).lines().count(), 200);
+    let found = |name: &str| {
+        let mut words: Vec<String> = ran(name, 0)
+            .lines()
+            .map(|line| line.split_whitespace().last().unwrap_or_default().to_owned())
+            .collect();
+        words.sort();
+        words
+    };
+    assert_eq!(found("keysearch"), ["anchor4", "garden1", "planet7", "silver3", "winter5", "zephyr8"]);
+    assert_eq!(found("words"), ["cloud", "farm", "ox", "rust", "star"]);
     if has("povray", test) {
         ran("render", 24);
     }

@@ -17,26 +17,12 @@ use starfarm_scheduler_core::{
     JobState, MaxFailures, NewJob, Place, Record, Sizing, TARGET_US, Terms, Trust, WorkFacts,
 };
 
+use crate::how::{How, Roomless, divides};
 use crate::intervals::Intervals;
 use crate::random::Random;
 use crate::scenario::{JobModel, WorkModel};
 use crate::together::{self, End, Owes, Runs, Together};
 use crate::violation::{Broken, rule};
-
-/// How a slot runs a unit of a command.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct How {
-    /// Whatever it runs fails.
-    pub(crate) sick: bool,
-    /// It hung, and was ended.
-    pub(crate) hung: bool,
-    /// Its machine has room for the unit's files.
-    pub(crate) has_room: bool,
-}
-
-pub(crate) fn divides(divisor: u64, unit: u128) -> bool {
-    divisor > 0 && unit.is_multiple_of(u128::from(divisor))
-}
 
 /// A job.
 #[derive(Debug)]
@@ -54,6 +40,7 @@ pub(crate) struct Job {
     pub(crate) offered: Intervals,
     /// Units that some slot computed, to whatever outcome.
     computed: Intervals,
+    roomless: Roomless,
     /// Units that a record says are done.
     done: Intervals,
     /// Decided units, by first one: the end, and the node that the record names.
@@ -101,6 +88,7 @@ impl Job {
             failed_runs: BTreeSet::new(),
             offered: Intervals::default(),
             computed: Intervals::default(),
+            roomless: Roomless::default(),
             done: Intervals::default(),
             by: BTreeMap::new(),
             failed: BTreeSet::new(),
@@ -204,6 +192,7 @@ impl Job {
         body: &mut Vec<u8>,
     ) {
         if !has_room {
+            self.roomless.add(unit);
             return together::write(1, Some(FailReason::Room), 0, Vec::new(), body);
         }
         let fails = sick || hung || self.fails(unit);
@@ -402,9 +391,12 @@ impl Job {
         if owes == Owes::AllOrNone && !self.durable.covers(lo, hi) && !self.deleted {
             return self.runs.on_vain(lo, hi);
         }
-        self.acknowledged.insert(lo, hi);
-        rule(self.durable.covers(lo, hi) || self.deleted, "acknowledged only after it is durable", || {
-            format!("the result over [{lo}, {hi}) is acknowledged")
+        // Of some units it says that they did not run.
+        self.roomless.ran(lo, hi, &self.durable).into_iter().try_for_each(|(lo, hi)| {
+            self.acknowledged.insert(lo, hi);
+            rule(self.durable.covers(lo, hi) || self.deleted, "acknowledged only after it is durable", || {
+                format!("the result over [{lo}, {hi}) is acknowledged")
+            })
         })
     }
 

@@ -21,6 +21,7 @@ mod epochs;
 mod expect;
 mod farm_log;
 mod fault;
+mod how;
 mod intervals;
 mod job;
 mod machine;

@@ -9,7 +9,8 @@ use starfarm_protocol::limits::RESULT_BODY_BYTES_MAX;
 use starfarm_protocol::wire::{Cancel, FailReason, Outcome};
 use starfarm_worker_core::{Part, Task};
 
-use crate::job::{How, Job, divides};
+use crate::how::{How, divides};
+use crate::job::Job;
 use crate::plan::us;
 use crate::random::Random;
 use crate::scenario::WorkModel;

@@ -31,6 +31,9 @@ use crate::bulk::FetchError;
 use crate::exec::{self, CancelFlag, Captured, CommandLine, End, Lack, Patience, UnitRun};
 use crate::report::Report;
 
+#[cfg(test)]
+mod tests;
+
 /// A unit hangs that takes so many times what the others took: lambda x 10, as for a task that the scheduler tells of.
 const HANG_TIMES: u64 = 30;
 /// Of so many units in a row this disk does not hold the files. The next one shows that it is too small for the job.
@@ -417,39 +420,4 @@ impl Executor for Command {
 fn no_scratch(context: &Context, error: &io::Error) -> FetchError {
     let folder = context.scratch.display();
     FetchError::of_disk(error, format!("no scratch directory can be made in {folder} on this node: {error}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use starfarm_decomposers::NoChunks;
-
-    fn run(end: End) -> UnitRun {
-        let nothing = Captured::default();
-        UnitRun { end, duration: Duration::from_millis(3), stdout: nothing.clone(), stderr: nothing }
-    }
-
-    #[test]
-    fn a_unit_hangs_after_its_time_and_thirty_times_what_others_took() {
-        let work = |timeout_ms, hang_ms| CommandWork {
-            program: vec!["true".into()],
-            timeout_ms,
-            hang_ms,
-            ..CommandWork::default()
-        };
-        let space = Space::Frames { first: 1, last: 9 };
-        let command = |timeout_ms, hang_ms| {
-            Command::new(&work(timeout_ms, hang_ms), &space, Arc::new(NoChunks)).unwrap()
-        };
-        let ms = |ms| Some(Duration::from_millis(ms));
-        assert_eq!(command(None, None).time_limit(1), None);
-        assert_eq!(command(Some(50), Some(20)).time_limit(1), ms(20), "nothing was learnt: the key alone");
-        let learnt = command(Some(50), Some(20));
-        learnt.learn(&run(End::Exit(0)), 1);
-        learnt.learn(&run(End::Exit(1)), 1);
-        assert_eq!(learnt.time_limit(1), ms(50), "30 x 3 ms is beyond the time limit");
-        let learnt = command(None, Some(20));
-        learnt.learn(&run(End::Exit(0)), 1);
-        assert_eq!(learnt.time_limit(1), ms(90), "units take 3 ms here");
-    }
 }

@@ -47,14 +47,20 @@ pub(super) mod testing {
     use super::*;
     use crate::bulk::Bulk;
     use crate::event::{Event, News};
+    use crate::store::Disk;
     use crate::testing::TempDir;
 
     /// What the executor reports of a task of `units` units from `lo` on, at a worker that nothing can be fetched for.
     pub(in crate::run) fn parts(executor: &dyn Executor, lo: u128, units: u64) -> Vec<Part> {
+        parts_on(crate::store::disk, executor, lo, units)
+    }
+
+    /// The same at one whose disk is of that kind.
+    pub(in crate::run) fn parts_on(disk: Disk, executor: &dyn Executor, lo: u128, units: u64) -> Vec<Part> {
         let dir = TempDir::new();
         let board = Arc::new(Board::open(&dir.0.join("running"), FarmId([1; 16]), 1, None).unwrap().0);
         let contents = Arc::new(Contents::new(Bulk::without_thread()));
-        let store = Arc::new(Store::open(&dir.0.join("inputs"), u64::MAX).unwrap());
+        let store = Arc::new(Store::open(&dir.0.join("inputs"), u64::MAX).unwrap().on(disk));
         let (scratch, memory, room) = (dir.0.join("scratch"), Memory::default(), Room::default());
         let context = Context { slot: 0, board, contents, store, memory, room, scratch, failed: None };
         let (to_inbox, inbox) = crossbeam_channel::unbounded();

@@ -1,6 +1,7 @@
 //! Inputs on a disk with and without room for them.
 
 use std::cell::RefCell;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 use crate::testing::TempDir;
@@ -203,4 +204,36 @@ fn a_fetch_that_fails_leaves_what_it_has_and_the_next_one_goes_on() {
     assert_eq!(failed, Err(FetchError::Cancelled));
     assert_eq!(bench.link(&parts).unwrap(), parts.concat());
     assert_eq!(bench.fetched(), 1, "the first part is there");
+}
+
+/// Slots whose units want one file at the same time.
+#[test]
+fn an_input_that_many_want_at_once_is_fetched_once_and_a_fetch_that_fails_is_taken_over() {
+    let dir = TempDir::new();
+    let store = Store::open(&dir.0.join("inputs"), u64::MAX).unwrap();
+    let content = vec![7; 100_000];
+    let (fetched, failed) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let fetch = |_: ContentHash| {
+        std::thread::sleep(Duration::from_millis(30));
+        // The first of them breaks off.
+        if fetched.fetch_add(1, Ordering::SeqCst) == 0 {
+            return Err(FetchError::Refused("broken".into()));
+        }
+        Ok(content.clone())
+    };
+    std::thread::scope(|scope| {
+        for slot in 0..8 {
+            let (store, input, to) =
+                (&store, input(std::slice::from_ref(&content)), dir.0.join(slot.to_string()));
+            let (fetch, failed) = (&fetch, &failed);
+            scope.spawn(move || match store.link(&input, &to, fetch, &CancelFlag::new().unwrap()) {
+                Ok(()) => assert_eq!(fs::metadata(to).unwrap().len(), 100_000),
+                Err(why) => {
+                    assert_eq!(why, FetchError::Refused("broken".into()));
+                    failed.fetch_add(1, Ordering::SeqCst);
+                }
+            });
+        }
+    });
+    assert_eq!((fetched.into_inner(), failed.into_inner()), (2, 1));
 }

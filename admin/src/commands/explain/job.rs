@@ -243,6 +243,7 @@ pub(super) fn unit_code(reason: &UnitReason) -> &str {
         UnitReason::Hangs { .. } => "hangs",
         UnitReason::SuspectUnit { .. } => "suspect_unit",
         UnitReason::TriedAgain { .. } => "tried_again",
+        UnitReason::LacksRoom { .. } => "lacks_room",
         UnitReason::Others { code, .. } => code,
     }
 }
@@ -285,6 +286,12 @@ pub(super) fn unit(reason: &UnitReason) -> String {
                 names(on, *more)
             )
         }
+        UnitReason::LacksRoom { unit, on, more } => format!(
+            "The files of unit {} have no room on the disk of {}: it waits for another node. These are asked again now and \
+             then, and at once after `job resume`.",
+            unit.0,
+            names(on, *more)
+        ),
         UnitReason::Others { units, .. } => format!("The same holds for {}.", counted(*units, "other unit")),
     }
 }

@@ -1,5 +1,7 @@
 //! Files that a job names and that cannot be used.
 
+use std::os::unix::ffi::OsStrExt;
+
 use expect_test::{Expect, expect};
 use starfarm_protocol::unit_set::UnitSet;
 
@@ -168,6 +170,39 @@ fn files(folder: &Folder, keys: &str, expected: Expect) {
         folder,
         &format!("{space}[task]\nexecutor = \"command\"\nprogram = [\"true\"]\n{keys}\n"),
         expected,
+    );
+}
+
+#[test]
+fn inputs_that_are_no_files_or_cannot_be_read_or_named() {
+    let folder = Folder::new();
+    // Its bytes cannot be read, whoever tries, though it is a file.
+    std::os::unix::fs::symlink("/proc/self/mem", folder.path().join("torn")).unwrap();
+    files(
+        &folder,
+        "inputs = [\"torn\"]",
+        expect![
+            "demo.toml:8:11: cannot read the input `BASE/torn`: Input/output error (os error 5); check the path"
+        ],
+    );
+    let odd = std::ffi::OsStr::from_bytes(b"odd-\xff.txt");
+    std::fs::write(folder.path().join(odd), "").unwrap();
+    files(
+        &folder,
+        "inputs = [\"odd*\"]",
+        expect![[r#"demo.toml:8:11: the name "BASE/odd-\xFF.txt" is not UTF-8: rename the file"#]],
+    );
+    // A device, by a link that its folder has.
+    std::os::unix::fs::symlink("/dev/null", folder.path().join("null")).unwrap();
+    files(
+        &folder,
+        "inputs = [\"null\"]",
+        expect!["demo.toml:8:11: the input `null` is no regular file: bring the bytes along in one"],
+    );
+    files(
+        &folder,
+        "inputs = [\"nul*\"]",
+        expect!["demo.toml:8:11: the pattern `nul*` matches no file under `BASE`: change it"],
     );
 }
 

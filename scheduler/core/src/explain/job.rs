@@ -16,7 +16,7 @@ use crate::farm::Farm;
 use crate::job::{Job, JobState, Sizing};
 use crate::limits::POISON_DEATHS;
 use crate::node::Node;
-use crate::queues::{Class, NOBODY, State, Task};
+use crate::queues::{Class, JobUnits, NOBODY, State, Task};
 
 impl Farm {
     /// Why job `id` waits or runs as it does; none where there is no such job.
@@ -225,16 +225,20 @@ impl Farm {
         }
     }
 
-    /// Units that failed or killed workers, and are not given up.
+    /// Units that failed, killed workers or are too large for some, and are not given up.
     fn what_befell_it(&self, job: &Job, now_us: u64, found: &mut Findings) {
         let all = Interval::new(0, u128::MAX);
         let hung = self.nodes.iter().flat_map(|(id, _)| self.hung_on(id, now_us));
         let hung = hung.filter(|(of, _)| *of == job.facts.job).map(|(_, reason)| reason);
-        let (deaths, failures) = (&job.units.deaths, &job.units.failures);
+        let JobUnits { deaths, failures, roomless, .. } = &job.units;
         let suspects = deaths.units(all).map(|unit| {
             let (on, more) = self.names(deaths.of(unit).map(|death| death.0));
             let (times, most) = (deaths.of(unit).count() as u64, POISON_DEATHS as u64);
             UnitReason::SuspectUnit { unit: Units(unit), times, on, more, most }
+        });
+        let lacks_room = roomless.units(all).map(|unit| {
+            let (on, more) = self.names(roomless.of(unit).map(|run| run.1));
+            UnitReason::LacksRoom { unit: Units(unit), on, more }
         });
         let tried_again = failures.units(all).map(|unit| {
             let (on, more) = self.names(failures.of(unit).map(|run| run.1));
@@ -243,6 +247,7 @@ impl Farm {
         some_of("hangs", hung, found);
         some_of("suspect_unit", suspects, found);
         some_of("tried_again", tried_again, found);
+        some_of("lacks_room", lacks_room, found);
     }
 
     /// The first of these nodes, those that are forgotten by no name, and how many more there are.

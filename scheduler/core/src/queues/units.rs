@@ -20,7 +20,8 @@ pub(crate) struct JobUnits {
     /// Units that failed and are tried again, and the attempts that they failed in: a result that comes
     /// twice tells of one run.
     pub(crate) failures: PerUnit<(Attempt, NodeId)>,
-    /// Those among them that a node had no room for, as far as this start knows: they did not run.
+    /// Units that these nodes have no room for, and the attempts in which they said so: they did not run. Not on record: after
+    /// a start they are asked again.
     pub(crate) roomless: PerUnit<(Attempt, NodeId)>,
     /// Units that had failed and were wanted again, and the first attempt after that: what fails in an
     /// earlier one was counted before.
@@ -55,7 +56,8 @@ impl JobUnits {
 
     /// Units ran to their end: nothing is held against them any more.
     pub(crate) fn acquit(&mut self, at: Interval) {
-        if self.deaths.is_empty() && self.failures.is_empty() && self.reopened.is_empty() {
+        let is_new = self.deaths.is_empty() && self.failures.is_empty() && self.roomless.is_empty();
+        if is_new && self.reopened.is_empty() {
             return;
         }
         self.deaths.remove(at);
@@ -70,14 +72,16 @@ impl JobUnits {
         (self.reopened, self.deaths) = Default::default();
     }
 
-    /// Runs of a unit that failed.
-    pub(crate) fn failed_runs(&self, unit: u128) -> impl Iterator<Item = (Attempt, NodeId)> + '_ {
-        self.failures.of(unit).filter(move |run| !self.roomless.contains(unit, *run))
+    /// Node `id` has no room for `unit`, as it says in `attempt`.
+    pub(crate) fn lacks_room(&mut self, unit: u128, attempt: Attempt, id: NodeId) {
+        let before: Vec<_> = self.roomless.of(unit).filter(|said| said.1 == id).collect();
+        before.into_iter().for_each(|said| self.roomless.retract(unit, said));
+        self.roomless.insert(unit, (attempt, id));
     }
 
     /// Units of `at` that are to take nothing with them, in order.
     pub(super) fn alone_in(&self, at: Interval) -> impl Iterator<Item = (u128, Alone)> + use<> {
-        let failed = self.failures.units(at).map(|unit| (unit, Alone::Failed));
+        let failed = self.failures.units(at).chain(self.roomless.units(at)).map(|unit| (unit, Alone::Failed));
         let deadly = self.deaths.units(at).map(|unit| (unit, Alone::Deadly));
         let all: std::collections::BTreeMap<u128, Alone> = failed.chain(deadly).collect();
         all.into_iter()

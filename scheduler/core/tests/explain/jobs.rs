@@ -223,6 +223,20 @@ fn units_that_killed_workers_or_failed() {
 }
 
 #[test]
+fn a_unit_whose_files_a_node_has_no_room_for() {
+    check(
+        "submit 2 command units 1\n join b slots 1 queue 1\n ack b\n join a slots 1\n ack a\n submit 1 command units 1
+         ran b 0+1 room\n at 40000",
+        "job 1",
+        expect![[r#"
+            * Job(NoNode { states: {"lost": 2}, probed: false })
+            - Unit(SuspectUnit { unit: Units(1), times: 1, on: [Some("b")], more: 0, most: 3 })
+            - Unit(LacksRoom { unit: Units(0), on: [Some("b")], more: 0 })
+        "#]],
+    );
+}
+
+#[test]
 fn a_node_that_is_forgotten_is_named_where_its_units_failed() {
     check(
         "submit 10 command retries 3 units 5\n join a slots 1\n join b slots 1\n ack a\n ran a 1+1 exit1

@@ -293,9 +293,13 @@ pub(crate) async fn serve(desk: &Desk, channel: &mut Channel, peer: &Peer) -> io
     let (mut server, mut asked, mut limits) = (Server::new(&shelf), None::<Instant>, HashMap::new());
     loop {
         match server.step() {
-            Next::Say(record) => timeout(IDLE, channel.write_record(&record)).await??,
+            Next::Say(record) => {
+                desk.house.rate.pay(record.len()).await;
+                timeout(IDLE, channel.write_record(&record)).await??;
+            }
             Next::Listen => match within(IDLE, channel.read_record()).await? {
                 Some(record) => {
+                    desk.house.rate.pay(record.len()).await;
                     let request = Request::read(&record);
                     match request {
                         Ok(Request::Put { .. } | Request::PutAll(_))

@@ -108,7 +108,9 @@ fn at_worker() -> Result<Vec<String>, Lack> {
         until("the full worker says that it cannot", || {
             let job = stage.job(id);
             assert_eq!(number(&job, "units_failed"), 0, "{job}");
-            let why = job["refused_by"][0]["why"].as_str().map(str::to_owned);
+            // What all units need, or what each makes.
+            let waits = job["note"].as_str().filter(|note| note.contains("whose disk has room"));
+            let why = job["refused_by"][0]["why"].as_str().or(waits).map(str::to_owned);
             why.into_iter().map(|why| refusals.push(why)).count() > 0
         });
     }

@@ -229,6 +229,7 @@ fn what_befell_units() {
         UnitReason::SuspectUnit { unit: Units(2), times: 1, on: vec![Some("a".into())], more: 0, most: 3 },
         UnitReason::TriedAgain { unit: Units(1), times: 7, on: on(), more: 2 },
         UnitReason::Others { code: "tried_again".into(), units: 1 },
+        UnitReason::LacksRoom { unit: Units(5), on: on(), more: 0 },
     ];
     of_job(
         reasons.map(Reason::Unit),
@@ -245,6 +246,8 @@ fn what_befell_units() {
                 Unit 1 failed 7 times (on a, a forgotten node, c, 2 more) and is tried again.
             tried_again: -
                 The same holds for 1 other unit.
+            lacks_room: -
+                The files of unit 5 have no room on the disk of a, a forgotten node, c: it waits for another node. These are asked again now and then, and at once after `job resume`.
         "#]],
     );
 }

@@ -1,0 +1,57 @@
+//! Units whose files some nodes have no room for: that is nobody's fault. Others get them, however busy these are.
+
+use starfarm_protocol::ids::NodeId;
+use starfarm_protocol::interval::Interval;
+use starfarm_protocol::wire::ResultEntry;
+
+use crate::farm::Farm;
+use crate::job::{Job, Returned};
+use crate::limits::{RETURN_PAUSE_MIN_US, ROOM_PAUSE_MAX_US};
+use crate::queues::Class;
+
+impl Farm {
+    /// A node has no room for the files of these units of a result: they go to others, and to those that have said so ever
+    /// later. How many these are.
+    pub(crate) fn take_roomless_back(
+        &mut self,
+        id: NodeId,
+        entry: &ResultEntry<'_>,
+        units: Vec<u128>,
+        now_us: u64,
+    ) -> u128 {
+        let count = units.len() as u128;
+        for unit in units {
+            let job = self.jobs.at_mut(entry.job);
+            let pause_us = job.room_pause_us(unit);
+            // It waits alone.
+            job.units.lacks_room(unit, entry.attempt, id);
+            self.take_part_back(id, entry, Interval::one(unit), now_us);
+            self.jobs.at_mut(entry.job).pause(id, Interval::one(unit), now_us, pause_us);
+        }
+        count
+    }
+}
+
+impl Job {
+    /// How long a unit that a node has no room for does not go to one that has said so: ever longer.
+    pub(crate) fn room_pause_us(&self, unit: u128) -> u64 {
+        let again = self.returned_at(unit).filter(|_| self.units.roomless.has(unit));
+        again.map_or(RETURN_PAUSE_MIN_US, |back| 2 * back.pause_us).min(ROOM_PAUSE_MAX_US)
+    }
+
+    /// All that is left of the job are units that some nodes have no room for: the first of these.
+    pub(crate) fn waits_for_room(&self) -> Option<u128> {
+        let roomless = || self.units.roomless.units(Interval::new(0, u128::MAX));
+        let first = roomless().next().filter(|_| self.active())?;
+        let is_rest =
+            self.units.coverage().count(Class::Out) == 0 && self.pending() <= roomless().count() as u128;
+        is_rest.then_some(first)
+    }
+
+    /// Node `node` does not get `at` for a while.
+    pub(crate) fn pause(&mut self, node: NodeId, at: Interval, now_us: u64, pause_us: u64) {
+        assert!(!at.is_empty() && (RETURN_PAUSE_MIN_US..=ROOM_PAUSE_MAX_US).contains(&pause_us));
+        self.forget_returned(at);
+        self.returned.insert(at.lo, Returned { hi: at.hi, node, until_us: now_us + pause_us, pause_us });
+    }
+}

@@ -1,0 +1,89 @@
+//! How long units may take, and what becomes of those that a disk does not hold.
+
+use super::*;
+use crate::run::executor::testing::parts_on;
+use starfarm_decomposers::NoChunks;
+use starfarm_protocol::ids::ContentHash;
+use starfarm_protocol::spec::Input;
+use starfarm_protocol::wire::{FailReason, Outcome};
+
+fn run(end: End) -> UnitRun {
+    let nothing = Captured::default();
+    UnitRun { end, duration: Duration::from_millis(3), stdout: nothing.clone(), stderr: nothing }
+}
+
+#[test]
+fn a_unit_hangs_after_its_time_and_thirty_times_what_others_took() {
+    let work = |timeout_ms, hang_ms| CommandWork {
+        program: vec!["true".into()],
+        timeout_ms,
+        hang_ms,
+        ..CommandWork::default()
+    };
+    let space = Space::Frames { first: 1, last: 9 };
+    let command =
+        |timeout_ms, hang_ms| Command::new(&work(timeout_ms, hang_ms), &space, Arc::new(NoChunks)).unwrap();
+    let ms = |ms| Some(Duration::from_millis(ms));
+    assert_eq!(command(None, None).time_limit(1), None);
+    assert_eq!(command(Some(50), Some(20)).time_limit(1), ms(20), "nothing was learnt: the key alone");
+    let learnt = command(Some(50), Some(20));
+    learnt.learn(&run(End::Exit(0)), 1);
+    learnt.learn(&run(End::Exit(1)), 1);
+    assert_eq!(learnt.time_limit(1), ms(50), "30 x 3 ms is beyond the time limit");
+    let learnt = command(None, Some(20));
+    learnt.learn(&run(End::Exit(0)), 1);
+    assert_eq!(learnt.time_limit(1), ms(90), "units take 3 ms here");
+}
+
+/// Of a job of ten units, whose runs are of one each or of a whole task: what becomes of them where `large` have inputs
+/// beyond the whole disk, as first unit, number and reason; or why the node refused the rest.
+fn ran(per: Per, large: &[u64]) -> (Vec<(u128, Option<FailReason>)>, Option<String>) {
+    let inputs = (0..10).map(|unit| Input {
+        path: unit.to_string(),
+        parts: large.contains(&unit).then(|| ContentHash::of(&unit.to_le_bytes())).into_iter().collect(),
+        bytes: if large.contains(&unit) { 5_000 } else { 0 },
+        executable: false,
+        of_units: true,
+    });
+    let work = CommandWork {
+        program: vec!["true".into()],
+        inputs: inputs.collect(),
+        unit_inputs: vec!["{}".into()],
+        per,
+        ..CommandWork::default()
+    };
+    let space = Space::Range { from: 0, to: 10, step: 1 };
+    let command = Command::new(&work, &space, Arc::new(NoChunks)).unwrap();
+    let (mut units, mut refused) = (Vec::new(), None);
+    for part in parts_on(|_| Ok((900, 1_000)), &command, 0, 10) {
+        if part.outcome == Outcome::Refused {
+            refused = Some(String::from_utf8(part.body).unwrap());
+            continue;
+        }
+        let mut unit = part.lo;
+        for outcome in CommandUnit::read_all(&part.body).unwrap() {
+            units.push((unit, outcome.failed));
+            unit += u128::from(outcome.units);
+        }
+    }
+    (units, refused)
+}
+
+/// The node refused the job, and was asked again with the same unit, while all others waited.
+#[test]
+fn units_that_the_disk_does_not_hold_stand_in_the_way_of_no_other() {
+    let room = Some(FailReason::Room);
+    let all = |large: &[u128]| (0..10).map(|unit| (unit, room.filter(|_| large.contains(&unit)))).collect();
+    for large in [vec![3], vec![0, 1, 2, 3], vec![0, 1, 3, 4, 6, 7, 8, 9]] {
+        let units: Vec<u128> = large.iter().map(|&unit| unit.into()).collect();
+        assert_eq!(ran(Per::Unit, &large), (all(&units), None));
+    }
+    // What runs together is cut until it fits.
+    let runs = [(0, None), (3, room), (4, None), (5, None)];
+    let (ran_so, refused) = ran(Per::Task, &[3]);
+    assert_eq!((&ran_so[..4], refused), (&runs[..], None));
+    // A disk that holds none is too small for the job.
+    let (units, refused) = ran(Per::Unit, &[2, 3, 4, 5, 6]);
+    assert_eq!(units.len(), 6);
+    assert!(refused.unwrap().contains("the input `6` of 5000 bytes cannot be kept"));
+}
