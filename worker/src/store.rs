@@ -31,6 +31,10 @@ const ROOM_SHARE: u64 = 16;
 const FULL_BYTES: u64 = 4 << 20;
 const FULL_SHARE: u64 = 64;
 
+/// A disk is tight with less than this left, or than a share of a small one.
+const TIGHT_BYTES: u64 = 1 << 30;
+const TIGHT_SHARE: u64 = 2;
+
 /// Fetches a part by its hash.
 pub(crate) type Fetch<'a> = &'a dyn Fn(ContentHash) -> Result<Vec<u8>, FetchError>;
 
@@ -170,6 +174,11 @@ impl Store {
     /// A program that fails now may have failed of that.
     pub(crate) fn is_full(&self) -> bool {
         (self.disk)(&self.dir).is_ok_and(|(free, all)| free < FULL_BYTES.min(all / FULL_SHARE))
+    }
+
+    /// It may have been full a moment ago, before others gave room back.
+    pub(crate) fn is_tight(&self) -> bool {
+        (self.disk)(&self.dir).is_ok_and(|(free, all)| free < TIGHT_BYTES.min(all / TIGHT_SHARE))
     }
 
     /// A unit found the disk full: all inputs that no unit has a link of are thrown away. False where there were none.

@@ -72,6 +72,8 @@ pub enum JobReason {
     RefusedByAll,
     /// A run of it takes more of something than any node has that takes tasks.
     FitsNowhere { needs: Vec<(Resource, u64)> },
+    /// All that is left are units that some nodes' disks have no room for, and this is the first.
+    WaitsForRoom { unit: Units },
     /// A run of it does not fit on `node`.
     TooSmall { node: String, lack: Lack },
     /// Nor on so many more nodes.

@@ -259,9 +259,16 @@ impl Job {
 
     /// Node `node` gave `at` back unasked: others may have it first. It does so again and again: ever later.
     pub(crate) fn returned_by(&mut self, node: NodeId, at: Interval, now_us: u64) {
-        let again = self.returned_at(at.lo).filter(|back| back.node == node);
-        let pause_us = again.map_or(RETURN_PAUSE_MIN_US, |back| 2 * back.pause_us).min(RETURN_PAUSE_MAX_US);
-        self.pause(node, at, now_us, pause_us);
+        let again =
+            self.returned_at(at.lo).filter(|back| back.node == node).map_or(0, |back| 2 * back.pause_us);
+        self.pause(node, at, now_us, again.clamp(RETURN_PAUSE_MIN_US, RETURN_PAUSE_MAX_US));
+    }
+
+    /// Node `node` does not get `at` for a while.
+    pub(crate) fn pause(&mut self, node: NodeId, at: Interval, now_us: u64, pause_us: u64) {
+        assert!(!at.is_empty() && pause_us >= RETURN_PAUSE_MIN_US);
+        self.forget_returned(at);
+        self.returned.insert(at.lo, Returned { hi: at.hi, node, until_us: now_us + pause_us, pause_us });
     }
 
     /// Who gave `unit` back.
@@ -295,12 +302,10 @@ impl Job {
         self.paused_for = why;
     }
 
-    /// The end. What is kept of single units is what they came to: intervals, hits and failures, for `results` and for
-    /// `retry`.
+    /// The end. Of single units it is kept what they came to, for `results` and for `retry`.
     pub(crate) fn take_end(&mut self, state: JobState, totals: JobTotals) {
         assert!(state.ended() && !self.state.ended(), "a job ends once");
-        (self.state, self.totals) = (state, totals);
-        self.paused_for = None;
+        (self.state, self.totals, self.paused_for) = (state, totals, None);
         self.stored.count_all();
         self.units.forget_trials();
         (self.returned, self.denied) = Default::default();

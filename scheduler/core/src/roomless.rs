@@ -5,7 +5,7 @@ use starfarm_protocol::interval::Interval;
 use starfarm_protocol::wire::ResultEntry;
 
 use crate::farm::Farm;
-use crate::job::{Job, Returned};
+use crate::job::Job;
 use crate::limits::{RETURN_PAUSE_MIN_US, ROOM_PAUSE_MAX_US};
 use crate::queues::Class;
 
@@ -46,12 +46,5 @@ impl Job {
         let is_rest =
             self.units.coverage().count(Class::Out) == 0 && self.pending() <= roomless().count() as u128;
         is_rest.then_some(first)
-    }
-
-    /// Node `node` does not get `at` for a while.
-    pub(crate) fn pause(&mut self, node: NodeId, at: Interval, now_us: u64, pause_us: u64) {
-        assert!(!at.is_empty() && (RETURN_PAUSE_MIN_US..=ROOM_PAUSE_MAX_US).contains(&pause_us));
-        self.forget_returned(at);
-        self.returned.insert(at.lo, Returned { hi: at.hi, node, until_us: now_us + pause_us, pause_us });
     }
 }

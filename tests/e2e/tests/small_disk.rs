@@ -125,7 +125,10 @@ fn a_unit_that_a_disk_can_never_hold_waits_for_another_node_and_stands_in_the_wa
         farm.wait(id).exits(0);
         each_done_once(&farm.job(id), &farm.results(id), 4);
     }
-    let elsewhere = [large(&farm), made(&farm)];
+    // A program may fill the disk with what is no output, and fail of that.
+    let script = "head -c 30000000 /dev/zero > tmp && sleep 0.5 && rm tmp && echo done > {}";
+    let fills = format!("program = [\"sh\", \"-c\", \"{script}\"]\noutputs = [\"{{}}\"]\n");
+    let elsewhere = [large(&farm), made(&farm), job(&farm, &fills)];
     for id in &elsewhere {
         farm.wait(id).exits(0);
         each_done_once(&farm.job(id), &farm.results(id), 4);

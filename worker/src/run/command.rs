@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -36,8 +36,9 @@ mod tests;
 
 /// A unit hangs that takes so many times what the others took: lambda x 10, as for a task that the scheduler tells of.
 const HANG_TIMES: u64 = 30;
-/// Of so many units in a row this disk does not hold the files. The next one shows that it is too small for the job.
-const TOO_LARGE_MAX: usize = 4;
+/// Of so many units in a row this disk does not hold the files. The next one shows that it is too small for the job: others
+/// need not be tried, and remembered, one by one.
+const TOO_LARGE_MAX: usize = 255;
 
 pub(super) struct Command {
     per: Per,
@@ -63,6 +64,8 @@ pub(super) struct Command {
     passed: (AtomicU64, AtomicU64),
     /// Units whose own files this worker's disk does not hold, since one ran.
     too_large: Mutex<BTreeSet<u128>>,
+    /// A person was told of one.
+    told_too_large: AtomicBool,
 }
 
 impl Command {
@@ -101,6 +104,7 @@ impl Command {
             hang,
             passed,
             too_large: Mutex::default(),
+            told_too_large: AtomicBool::new(false),
         })
     }
 
@@ -119,17 +123,20 @@ impl Command {
         self.record(site, run, &text)
     }
 
-    /// A program that fails on a full disk which it shares with others may do better alone, or without what is kept there for
-    /// later units.
+    /// A program that fails on a full disk may do better alone, without what is kept there for later units, or on another
+    /// node's.
     fn had_room(&self, run: &UnitRun, place: &mut Place<'_>, context: &Context) -> Result<(), FetchError> {
         let has_failed = !matches!(run.end, End::Exit(0) | End::Cancelled | End::NotStarted(..));
         if !has_failed || self.files.is_none() {
             return Ok(());
         }
         let is_full = context.store.is_full();
-        let is_shared = place.shared_a_full_disk(is_full);
-        match is_shared || is_full && place.clear(|| context.store.give_way()) {
-            true => Err(FetchError::NoRoom("the disk is full on this node: make room".to_owned())),
+        if is_full {
+            place.clear(|| context.store.give_way());
+        }
+        // Alone, it has filled the disk itself: a larger one may do.
+        match is_full || place.shared_a_full_disk(context.store.is_tight()) {
+            true => Err(FetchError::NoRoom("the program failed on a full disk: make room".to_owned())),
             false => Ok(()),
         }
     }
@@ -260,7 +267,7 @@ impl Command {
                     most = units.div_ceil(2);
                 }
                 Err(NotRun::TooLarge(why)) => {
-                    site.delivery.add(&self.is_too_large(lo, why)?, Vec::new(), site.report)?;
+                    site.delivery.add(&self.is_too_large(task, lo, why)?, Vec::new(), site.report)?;
                     site.delivery.finish(site.report)?;
                     lo += 1;
                 }
@@ -287,7 +294,7 @@ impl Command {
             });
             let (outcome, named) = match ran {
                 Ok(came) => came,
-                Err(NotRun::TooLarge(why)) => (self.is_too_large(unit, why)?, Vec::new()),
+                Err(NotRun::TooLarge(why)) => (self.is_too_large(task, unit, why)?, Vec::new()),
                 Err(NotRun::Here(error)) => return Err(error),
             };
             site.delivery.add(&outcome, named, site.report)?;
@@ -310,9 +317,15 @@ impl Command {
 
     /// What becomes of a unit whose own files this disk does not hold: others that are smaller run here, and this one on
     /// another node. Where that befalls many in a row the job is refused: then it is the disk that is too small.
-    fn is_too_large(&self, unit: u128, why: String) -> Result<CommandUnit, FetchError> {
+    fn is_too_large(&self, task: &Task, unit: u128, why: String) -> Result<CommandUnit, FetchError> {
         let mut units = self.too_large();
         units.insert(unit);
+        if !self.told_too_large.swap(true, Ordering::Relaxed) {
+            starfarm_net::say(&format!(
+                "starfarm-worker: unit {unit} of job {} goes to another node, as others like it will: {why}",
+                task.job.0
+            ));
+        }
         if units.len() <= TOO_LARGE_MAX {
             return Ok(roomless(&why));
         }

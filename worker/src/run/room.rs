@@ -31,7 +31,7 @@ struct State {
     /// Units that have none and want some, by their tickets.
     queue: VecDeque<u64>,
     tickets: u64,
-    /// How often room was taken, and given back, and a unit left a full disk.
+    /// How often room was taken, and given back, and a unit found the disk full or left it so.
     taken: u64,
     given: u64,
     full: u64,
@@ -65,7 +65,7 @@ impl Room {
         Stake(self.clone())
     }
 
-    /// A unit that has room, and is about to give it back, sees a full disk. Others may fail of that.
+    /// A unit that has room has found the disk full, if for a moment. Others may fail of that.
     pub(super) fn is_full(&self) {
         self.lock().full += 1;
     }
@@ -101,9 +101,12 @@ impl Room {
         loop {
             let given = self.lock().given;
             let came = attempt();
-            if !matches!(came, Err(FetchError::NoRoom(_)))
-                || !self.is_more_given(given, cancel, &mut meanwhile)?
-            {
+            let had_room = !matches!(came, Err(FetchError::NoRoom(_)));
+            if !had_room {
+                // What could be written of it has gone by now.
+                self.is_full();
+            }
+            if had_room || !self.is_more_given(given, cancel, &mut meanwhile)? {
                 return came;
             }
         }
@@ -228,11 +231,10 @@ impl Place<'_> {
         }
     }
 
-    /// The disk is full with the unit: once what is kept there for later ones goes, by `give_way`, and it tries again. False
-    /// where there was none.
-    pub(super) fn clear(&mut self, give_way: impl FnOnce() -> bool) -> bool {
+    /// The disk is full with the unit: once, what is kept there for later ones goes by `give_way`, and where there was any it
+    /// tries again.
+    pub(super) fn clear(&mut self, give_way: impl FnOnce() -> bool) {
         self.has_more = !std::mem::replace(&mut self.cleared, true) && give_way();
-        self.has_more
     }
 
     /// The unit found no room and has given back what it had: whether it should try again.
@@ -248,10 +250,12 @@ impl Place<'_> {
         self.all_since.is_none_or(|taken| taken != self.room.lock().taken)
     }
 
-    /// A program has failed: whether it shared a disk that was full meanwhile, as it is now or as another left it.
-    pub(super) fn shared_a_full_disk(&self, is_full: bool) -> bool {
+    /// A program has failed: whether it shared a disk that another found full meanwhile, or that is tight although others have
+    /// given room back since.
+    pub(super) fn shared_a_full_disk(&self, is_tight: bool) -> bool {
         let state = self.room.lock();
-        self.all_since != Some(state.taken) && (is_full || self.full != state.full)
+        let was_full = self.full != state.full || is_tight && self.given != state.given;
+        self.all_since != Some(state.taken) && was_full
     }
 
     fn may_try(&self, state: &State) -> bool {

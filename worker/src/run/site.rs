@@ -89,7 +89,7 @@ impl<'a> Site<'a> {
             })?;
             self.begin(unit);
             let came = attempt(self, &mut place);
-            if context.store.is_full() {
+            if matches!(came, Err(FetchError::NoRoom(_))) || context.store.is_full() {
                 context.room.is_full();
             }
             // What cannot be removed is told of where the next unit finds it.

@@ -20,6 +20,7 @@ pub(super) fn head(reason: &JobReason) -> Head<'static> {
         JobReason::NoNode { .. } => ("no_node", "waits for a node".into()),
         JobReason::RefusedByAll => ("refused_by_all", "waits for a node that can run it".into()),
         JobReason::FitsNowhere { .. } => ("fits_nowhere", "waits for a node that is large enough".into()),
+        JobReason::WaitsForRoom { .. } => ("waits_for_room", "waits for a node whose disk has room".into()),
         JobReason::TooSmall { .. } | JobReason::TooSmallMore { .. } => ("too_small", "".into()),
         JobReason::NoTime => ("no_time", "waits for a node that has time for it".into()),
         JobReason::Refused { .. } | JobReason::RefusedByMore { .. } => ("refused", "".into()),
@@ -50,6 +51,10 @@ pub(super) fn text(reason: &JobReason, id: &str) -> String {
         JobReason::FitsNowhere { needs } => format!(
             "A unit needs {}, and no node that takes tasks has as much: start a larger worker, or submit it with less.",
             amounts(needs)
+        ),
+        JobReason::WaitsForRoom { unit } => format!(
+            "What is left has files that some disks have no room for, unit {} first: make room there, or start a worker with more.",
+            unit.0
         ),
         JobReason::TooSmall { node, lack } => {
             format!("A unit needs {}, and node {node} has {}.", needs(lack), has(lack))

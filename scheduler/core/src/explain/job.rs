@@ -64,6 +64,9 @@ impl Farm {
         if job.active() && self.jobs.lacks_room(job) {
             found.decides(Reason::NoDisk);
         }
+        if let Some(unit) = job.waits_for_room() {
+            found.decides(Reason::Job(JobReason::WaitsForRoom { unit: Units(unit) }));
+        }
         if pending > 0 && job.active() {
             self.who_takes_it(job, now_us, found);
         }
@@ -237,7 +240,7 @@ impl Farm {
             UnitReason::SuspectUnit { unit: Units(unit), times, on, more, most }
         });
         let lacks_room = roomless.units(all).map(|unit| {
-            let (on, more) = self.names(roomless.of(unit).map(|run| run.1));
+            let (on, more) = self.names(roomless.of(unit).map(|said| said.1));
             UnitReason::LacksRoom { unit: Units(unit), on, more }
         });
         let tried_again = failures.units(all).map(|unit| {

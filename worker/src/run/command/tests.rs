@@ -38,7 +38,11 @@ fn a_unit_hangs_after_its_time_and_thirty_times_what_others_took() {
 /// Of a job of ten units, whose runs are of one each or of a whole task: what becomes of them where `large` have inputs
 /// beyond the whole disk, as first unit, number and reason; or why the node refused the rest.
 fn ran(per: Per, large: &[u64]) -> (Vec<(u128, Option<FailReason>)>, Option<String>) {
-    let inputs = (0..10).map(|unit| Input {
+    ran_of(10, per, large)
+}
+
+fn ran_of(units: u64, per: Per, large: &[u64]) -> (Vec<(u128, Option<FailReason>)>, Option<String>) {
+    let inputs = (0..units).map(|unit| Input {
         path: unit.to_string(),
         parts: large.contains(&unit).then(|| ContentHash::of(&unit.to_le_bytes())).into_iter().collect(),
         bytes: if large.contains(&unit) { 5_000 } else { 0 },
@@ -52,21 +56,21 @@ fn ran(per: Per, large: &[u64]) -> (Vec<(u128, Option<FailReason>)>, Option<Stri
         per,
         ..CommandWork::default()
     };
-    let space = Space::Range { from: 0, to: 10, step: 1 };
+    let space = Space::Range { from: 0, to: units as i64, step: 1 };
     let command = Command::new(&work, &space, Arc::new(NoChunks)).unwrap();
-    let (mut units, mut refused) = (Vec::new(), None);
-    for part in parts_on(|_| Ok((900, 1_000)), &command, 0, 10) {
+    let (mut ran, mut refused) = (Vec::new(), None);
+    for part in parts_on(|_| Ok((900, 1_000)), &command, 0, units) {
         if part.outcome == Outcome::Refused {
             refused = Some(String::from_utf8(part.body).unwrap());
             continue;
         }
         let mut unit = part.lo;
         for outcome in CommandUnit::read_all(&part.body).unwrap() {
-            units.push((unit, outcome.failed));
+            ran.push((unit, outcome.failed));
             unit += u128::from(outcome.units);
         }
     }
-    (units, refused)
+    (ran, refused)
 }
 
 /// The node refused the job, and was asked again with the same unit, while all others waited.
@@ -82,8 +86,8 @@ fn units_that_the_disk_does_not_hold_stand_in_the_way_of_no_other() {
     let runs = [(0, None), (3, room), (4, None), (5, None)];
     let (ran_so, refused) = ran(Per::Task, &[3]);
     assert_eq!((&ran_so[..4], refused), (&runs[..], None));
-    // A disk that holds none is too small for the job.
-    let (units, refused) = ran(Per::Unit, &[2, 3, 4, 5, 6]);
-    assert_eq!(units.len(), 6);
-    assert!(refused.unwrap().contains("the input `6` of 5000 bytes cannot be kept"));
+    // A disk that holds so few is too small for the job.
+    let (units, refused) = ran_of(300, Per::Unit, &(2..300).collect::<Vec<_>>());
+    assert_eq!(units.len(), 2 + TOO_LARGE_MAX);
+    assert!(refused.unwrap().contains("the input `257` of 5000 bytes cannot be kept"));
 }

@@ -66,6 +66,7 @@ fn a_job_waits_for_nodes() {
         JobReason::NoNode { states: [].into(), probed: false },
         JobReason::NoNode { states, probed: true },
         JobReason::RefusedByAll,
+        JobReason::WaitsForRoom { unit: Units(7) },
         JobReason::FitsNowhere { needs: vec![(Resource::Slots, 8), (Resource::Memory, 2 << 30)] },
         JobReason::TooSmall { node: "b".into(), lack: Lack { resource: Resource::Slots, needs: 8, has: 4 } },
         JobReason::TooSmallMore { nodes: 2 },
@@ -89,6 +90,8 @@ fn a_job_waits_for_nodes() {
                 No node takes tasks: 1 draining, 2 without a hello, 1 quarantined. A quarantined node gets a task now and then, as a probe. `starfarm node explain NAME` says why; `starfarm worker --join FILE` starts another.
             refused_by_all: Job 3 waits for a node that can run it.
                 Every node that takes tasks has refused it; their reasons are below.
+            waits_for_room: Job 3 waits for a node whose disk has room.
+                What is left has files that some disks have no room for, unit 7 first: make room there, or start a worker with more.
             fits_nowhere: Job 3 waits for a node that is large enough.
                 A unit needs 8 slots and 2.0 GiB of memory, and no node that takes tasks has as much: start a larger worker, or submit it with less.
             too_small: -
