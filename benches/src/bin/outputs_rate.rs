@@ -134,6 +134,8 @@ fn shell(dir: &Path, script: &str) -> f64 {
 /// `starfarm run --slots 2` of a job file in a directory, in seconds; its files come into `out`.
 fn run_here(dir: &Path, job: &str, round: usize) -> f64 {
     fs::write(dir.join("job.toml"), job).expect("a file");
+    // A second run would not overwrite the files of the first.
+    let _ = fs::remove_dir_all(dir.join("out"));
     let mut run = program("starfarm", dir);
     run.args(["--output", "quiet", "run", "--slots", "2", "--dir", "out", "job.toml", "--state"])
         .arg(dir.join(format!("state-{round}")))
