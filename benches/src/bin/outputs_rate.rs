@@ -151,7 +151,7 @@ fn render(frames: u64) {
     let scene = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/ball");
     shell(dir.path(), &format!("cp -r {} ball && mkdir serial", scene.display()));
     // Where a frame stands between the first and the last, as `{clock}` says it.
-    let clock = format!("$(awk \"BEGIN {{ printf \\\"%.9f\\\", ($1 - 1) / {} }}\")", (frames - 1).max(1));
+    let clock = format!("$(awk \"BEGIN {{ printf \\\"%.17g\\\", ($1 - 1) / {} }}\")", (frames - 1).max(1));
     let line = |clock: &str, out: &str| {
         format!(
             "povray +Iball/scene.pov +Lball/textures +K{clock} +FP +O{out} +W320 +H240 +WT1 +A0.2 -D -V -GA 2> /dev/null"
