@@ -268,8 +268,8 @@ impl Farm {
         let job = self.jobs.at(job_id);
         let elsewhere = self.doubts(job, id);
         let units = &job.units;
-        let has_no_trials = units.deaths.is_empty() && units.failures.is_empty() && units.roomless.is_empty();
-        if has_no_trials && job.returned.is_empty() && !elsewhere {
+        let untried = units.deaths.is_empty() && units.failures.is_empty() && units.roomless.is_empty();
+        if untried && job.returned.is_empty() && !elsewhere {
             return None;
         }
         let has_suspect = !units.deaths.is_empty()

@@ -187,10 +187,7 @@ impl Command {
         let made = match self.files.as_ref().filter(|_| passed) {
             Some(files) => {
                 let (context, mut waits) = (site.context, Waits::default());
-                let meanwhile = || {
-                    waits.go_on(context);
-                    site.delivery.go_on(site.report).map(drop)
-                };
+                let meanwhile = || waits.go_on(context, &mut site.delivery, site.report);
                 let (scratch, pack) = (site.scratch.path(), (&context.memory, &context.room));
                 let attempt = || match files.collect(scratch, text, pack) {
                     Err(FetchError::NoRoom(_)) if context.store.give_way() => {

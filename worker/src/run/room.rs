@@ -66,7 +66,7 @@ impl Room {
     }
 
     /// A unit that has room has found the disk full, if for a moment. Others may fail of that.
-    pub(super) fn is_full(&self) {
+    pub(super) fn note_full(&self) {
         self.lock().full += 1;
     }
 
@@ -104,7 +104,7 @@ impl Room {
             let had_room = !matches!(came, Err(FetchError::NoRoom(_)));
             if !had_room {
                 // What could be written of it has gone by now.
-                self.is_full();
+                self.note_full();
             }
             if had_room || !self.is_more_given(given, cancel, &mut meanwhile)? {
                 return came;

@@ -83,14 +83,11 @@ impl<'a> Site<'a> {
         }
         loop {
             let mut waits = Waits::default();
-            let stake = place.enter(self.cancel, || {
-                waits.go_on(context);
-                self.delivery.go_on(self.report).map(drop)
-            })?;
+            let stake = place.enter(self.cancel, || waits.go_on(context, &mut self.delivery, self.report))?;
             self.begin(unit);
             let came = attempt(self, &mut place);
             if matches!(came, Err(FetchError::NoRoom(_))) || context.store.is_full() {
-                context.room.is_full();
+                context.room.note_full();
             }
             // What cannot be removed is told of where the next unit finds it.
             let _ = self.scratch.remove();
@@ -114,8 +111,16 @@ impl<'a> Site<'a> {
 pub(super) struct Waits(Option<Instant>);
 
 impl Waits {
-    /// Called again and again while it waits.
-    pub(super) fn go_on(&mut self, context: &Context) {
+    /// Called again and again while it waits: what was done before it goes on its way.
+    ///
+    /// # Errors
+    /// That cannot be stored.
+    pub(super) fn go_on(
+        &mut self,
+        context: &Context,
+        delivery: &mut Delivery<'_>,
+        report: &mut Report,
+    ) -> Result<(), FetchError> {
         if self.0.is_none() {
             context.board.end(context.slot);
         }
@@ -129,6 +134,7 @@ impl Waits {
                 context.scratch.display()
             ));
         }
+        delivery.go_on(report).map(drop)
     }
 }
 

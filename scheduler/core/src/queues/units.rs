@@ -56,8 +56,8 @@ impl JobUnits {
 
     /// Units ran to their end: nothing is held against them any more.
     pub(crate) fn acquit(&mut self, at: Interval) {
-        let is_new = self.deaths.is_empty() && self.failures.is_empty() && self.roomless.is_empty();
-        if is_new && self.reopened.is_empty() {
+        let untried = self.deaths.is_empty() && self.failures.is_empty() && self.roomless.is_empty();
+        if untried && self.reopened.is_empty() {
             return;
         }
         self.deaths.remove(at);
