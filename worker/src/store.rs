@@ -31,9 +31,8 @@ const ROOM_SHARE: u64 = 16;
 const FULL_BYTES: u64 = 4 << 20;
 const FULL_SHARE: u64 = 64;
 
-/// A disk is tight with less than this left, or than a share of a small one.
+/// A disk is tight with less than this left.
 const TIGHT_BYTES: u64 = 1 << 30;
-const TIGHT_SHARE: u64 = 2;
 
 /// Fetches a part by its hash.
 pub(crate) type Fetch<'a> = &'a dyn Fn(ContentHash) -> Result<Vec<u8>, FetchError>;
@@ -178,7 +177,7 @@ impl Store {
 
     /// It may have been full a moment ago, before others gave room back.
     pub(crate) fn is_tight(&self) -> bool {
-        (self.disk)(&self.dir).is_ok_and(|(free, all)| free < TIGHT_BYTES.min(all / TIGHT_SHARE))
+        (self.disk)(&self.dir).is_ok_and(|(free, _)| free < TIGHT_BYTES)
     }
 
     /// A unit found the disk full: all inputs that no unit has a link of are thrown away. False where there were none.
