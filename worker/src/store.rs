@@ -175,7 +175,7 @@ impl Store {
         (self.disk)(&self.dir).is_ok_and(|(free, all)| free < FULL_BYTES.min(all / FULL_SHARE))
     }
 
-    /// It may have been full a moment ago, before others gave room back.
+    /// It may have been full a moment ago, with what others had there.
     pub(crate) fn is_tight(&self) -> bool {
         (self.disk)(&self.dir).is_ok_and(|(free, _)| free < TIGHT_BYTES)
     }

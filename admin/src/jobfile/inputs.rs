@@ -258,8 +258,20 @@ pub(super) fn check_output(name: &str, others: &[String], rules: &Rules) -> Resu
             "the output `{name}` is no path inside of the directory that a unit runs in: write plain names, parted by /"
         ));
     }
+    not_a_pattern(name)?;
     match others.iter().any(|other| other == name) {
         true => Err(format!("the output `{name}` is named twice: remove one")),
+        false => Ok(()),
+    }
+}
+
+/// What a run makes has a name.
+pub(super) fn not_a_pattern(output: &str) -> Result<(), String> {
+    match output.contains(['*', '?']) {
+        true => Err(format!(
+            "the output `{output}` is a pattern, which only inputs may be: name each file, or let the program pack those \
+             whose names it alone knows into one"
+        )),
         false => Ok(()),
     }
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 use starfarm_protocol::spec::{Fold, Merge, MergeProgram, Work, is_inside};
 
 use super::error::JobFileError;
+use super::inputs;
 use super::job::JobFile;
 use super::program;
 use super::table::Item;
@@ -44,6 +45,7 @@ pub(super) fn read(merge: &Item<'_>, job: &mut JobFile, base: &Path) -> Result<(
                  parted by /"
             )));
         }
+        inputs::not_a_pattern(name).map_err(|words| item.error(words))?;
         outputs.push(name.to_owned());
     }
     let timeout_ms = timeout.map(milliseconds);

@@ -194,6 +194,21 @@ fn a_failed_unit_ends_the_others_where_that_is_asked_for() {
 }
 
 #[test]
+fn units_that_run_may_end_after_a_failed_one_where_that_is_asked_for() {
+    let dir = TempDir::new();
+    let script = "if [ {} = 1 ]; then exit 3; fi; until [ -e gate ]; do sleep 0.01; done";
+    let flags = ["--parallel", "--joblog", "log", "--halt", "soon,fail=1", script, "::::", "list"];
+    dir.write("list", &(1..=50).map(|unit| format!("{unit}\n")).collect::<String>());
+    let mut daemon = Daemon::start("run", line(&dir, &flags), dir.path());
+    daemon.until_says("--halt: 1 unit failed, those that run may end");
+    dir.write("gate", "");
+    assert_eq!(daemon.wait(), 1);
+    let rows = rows(&dir.path().join("log"));
+    let passed = rows.iter().filter(|row| row.1 == 0).count();
+    assert!(rows.contains(&(1, 3)) && (1..10).contains(&passed) && rows.len() == passed + 1, "{rows:?}");
+}
+
+#[test]
 fn a_farm_takes_a_line_with_files_and_a_list_from_standard_input() {
     let farm = Farm::with_workers(1, 2);
     let dir = farm.temp().path().join("project");
@@ -216,6 +231,16 @@ fn a_farm_takes_a_line_with_files_and_a_list_from_standard_input() {
     assert_eq!([read("out/a.count"), read("out/b.count")], ["2\n", "1\n"]);
     assert_eq!([read("res/1/a/stdout"), read("res/1/b/stdout"), read("res/1/b/seq")], ["2\n", "1\n", "2"]);
     assert_eq!(sorted(rows(&dir.join("log"))), [(1, 0), (2, 0)]);
+    let counted = starfarm(
+        "seq 2 | \"$1\" --farm \"$2\" --output quiet submit --wait --parallel -k --results seen echo :::: - ::: a b",
+    );
+    counted.exits(0);
+    for (first, second) in [("1", "a"), ("1", "b"), ("2", "a"), ("2", "b")] {
+        assert_eq!(read(&format!("seen/1/{first}/2/{second}/stdout")), format!("{first} {second}\n"));
+    }
+    starfarm("\"$1\" --farm \"$2\" submit --wait --parallel --halt now,fail=1 'test {} != b || exit 1; sleep 1000' ::: a b")
+        .exits(1)
+        .says(&["--halt: 1 unit failed, the others are ended"]);
     // Without --parallel there is no shell.
     let reply = starfarm("seq 3 | \"$1\" --farm \"$2\" --output quiet submit --lines - -- echo '{}' '$HOME'");
     let id = reply.exits(0).stdout.trim().to_owned();

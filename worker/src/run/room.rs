@@ -250,12 +250,12 @@ impl Place<'_> {
         self.all_since.is_none_or(|taken| taken != self.room.lock().taken)
     }
 
-    /// A program has failed: whether it shared a disk that another found full meanwhile, or that is tight although others have
-    /// given room back since.
+    /// A program has failed: whether others were there that may have filled the disk meanwhile. Those that found it full note
+    /// that only after they gave room back, and a program that filled it for a moment never does: on a disk that is tight,
+    /// any may have. So the program runs again alone, where nobody may.
     pub(super) fn shared_a_full_disk(&self, is_tight: bool) -> bool {
         let state = self.room.lock();
-        let was_full = self.full != state.full || is_tight && self.given != state.given;
-        self.all_since != Some(state.taken) && was_full
+        self.all_since != Some(state.taken) && (is_tight || self.full != state.full)
     }
 
     fn may_try(&self, state: &State) -> bool {
@@ -363,6 +363,27 @@ mod tests {
         let runs = run(10, &[(5, 5); 6]);
         assert!(runs.iter().all(|runs| matches!(runs, Some(1 | 2))), "{runs:?}");
         assert!(runs.contains(&Some(1)), "{runs:?}");
+    }
+
+    /// A program failed for good where the disk had been full and was not any more, with nothing given back or noted yet.
+    #[test]
+    fn a_program_that_failed_beside_others_on_a_tight_disk_runs_again_alone() {
+        let (room, cancel) = (Room::default(), CancelFlag::new().unwrap());
+        let other = room.stake();
+        let mut place = room.place();
+        let stake = place.enter(&cancel, || Ok(())).unwrap();
+        place.has_inputs();
+        assert!(place.shared_a_full_disk(true));
+        assert!(!place.shared_a_full_disk(false));
+        room.note_full();
+        assert!(place.shared_a_full_disk(false));
+        drop((stake, other));
+        assert!(place.again());
+        let _stake = place.enter(&cancel, || Ok(())).unwrap();
+        assert!(!place.shared_a_full_disk(true));
+        // Somebody came meanwhile.
+        drop(room.stake());
+        assert!(place.shared_a_full_disk(true));
     }
 
     /// A unit that waited for more on its own output's behalf never heard that this could not be stored.

@@ -291,6 +291,13 @@ fn outputs_that_lie_elsewhere() {
     );
     files(
         &folder,
+        "outputs = [\"d/*.png\"]",
+        expect![
+            "demo.toml:8:12: the output `d/*.png` is a pattern, which only inputs may be: name each file, or let the program pack those whose names it alone knows into one"
+        ],
+    );
+    files(
+        &folder,
         "outputs = [\"{}\", \"{}\"]",
         expect!["demo.toml:8:18: the output `{}` is named twice: remove one"],
     );
