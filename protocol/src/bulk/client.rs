@@ -18,7 +18,8 @@ const PATIENCE_STORED_US: u64 = 60_000_000;
 const RETRY_MIN_US: u64 = 100_000;
 /// ... to this.
 const RETRY_MAX_US: u64 = 5_000_000;
-/// Where the scheduler has no room for an output it is asked again after this, one output at a time.
+/// Where the scheduler has no room for an output it is asked again after this, for one output at a time; once it has stored
+/// one, for the next of them at once.
 const NO_ROOM_WAIT_US: u64 = 1_000_000;
 /// How long an output of a task that is to stop is waited for while nothing of it gets through: what was computed is worth
 /// some time, but a worker that must leave while the scheduler is away cannot wait for ever.
@@ -145,6 +146,8 @@ pub struct Client<T> {
     orders: VecDeque<Order<T>>,
     /// Those for which the scheduler had no room.
     waiting: VecDeque<Order<T>>,
+    /// When it is asked again for the first of these.
+    room_at_us: u64,
     current: Option<Order<T>>,
     settled: Option<(T, Result<Vec<u8>, String>)>,
     /// Whether the channel is to be had at all is to be seen.
@@ -164,6 +167,7 @@ impl<T> Default for Client<T> {
         Self {
             orders: VecDeque::new(),
             waiting: VecDeque::new(),
+            room_at_us: 0,
             current: None,
             settled: None,
             probing: false,
@@ -262,9 +266,9 @@ impl<T> Client<T> {
     /// Sees to it that the current order is one that is wanted, if there is any.
     fn take_up(&mut self, now_us: u64, wanted: impl Fn(&T) -> bool) {
         while self.current.as_ref().is_none_or(|order| !wanted(&order.ticket)) {
-            let again = now_us >= self.busy_us + NO_ROOM_WAIT_US;
-            let waited = || if again { self.waiting.pop_front() } else { None };
-            self.current = self.orders.pop_front().or_else(waited);
+            // However much others ask meanwhile: slots that run would else keep out for ever those that wait.
+            let waited = if now_us >= self.room_at_us { self.waiting.pop_front() } else { None };
+            self.current = waited.or_else(|| self.orders.pop_front());
             if self.current.is_none() {
                 return;
             }
@@ -276,7 +280,7 @@ impl<T> Client<T> {
     fn rest(&mut self, now_us: u64) -> Deed<T> {
         let idle_us = self.busy_us + IDLE_US;
         match self.stage {
-            _ if !self.waiting.is_empty() => Deed::Rest(self.busy_us + NO_ROOM_WAIT_US),
+            _ if !self.waiting.is_empty() => Deed::Rest(self.room_at_us),
             Stage::Closed => Deed::Rest(u64::MAX),
             _ if now_us >= idle_us => {
                 self.stage = Stage::Closed;
@@ -325,10 +329,15 @@ impl<T> Client<T> {
             Ok(Heard::More) => {}
             Ok(Heard::Settled(result)) => {
                 self.moves_us = self.moves_us.min(now_us + TRIMMED_PATIENCE_US);
+                let is_put = |order: &Order<T>| matches!(order.work, Work::Put { .. } | Work::PutAll(_));
+                if result.is_ok() && self.current.as_ref().is_some_and(is_put) {
+                    self.room_at_us = now_us;
+                }
                 self.settle(result);
             }
             Ok(Heard::NoRoom) => {
                 self.waiting.extend(self.current.take());
+                self.room_at_us = now_us + NO_ROOM_WAIT_US;
                 self.stage = Stage::Open;
             }
             Err(_) => self.on_broken(now_us),

@@ -62,11 +62,49 @@ fn where_there_is_no_room_others_go_first_and_it_is_asked_again_after_a_second()
     assert!(matches!(Request::read(&question), Ok(Request::Get { .. })));
     say(&mut client, Reply::Refused("gone".into()), 5);
     assert!(matches!(client.next(5, WANTED), Deed::Settle(2, Err(_))));
-    assert!(matches!(client.next(6, WANTED), Deed::Rest(_)));
-    assert!(matches!(client.next(NO_ROOM_WAIT_US + 5, WANTED), Deed::Look));
-    client.on_looked(true, NO_ROOM_WAIT_US + 5);
-    let question = sent(client.next(NO_ROOM_WAIT_US + 5, WANTED));
+    assert!(matches!(client.next(6, WANTED), Deed::Rest(NO_ROOM_WAIT_US)));
+    assert!(matches!(client.next(NO_ROOM_WAIT_US, WANTED), Deed::Look));
+    client.on_looked(true, NO_ROOM_WAIT_US);
+    let question = sent(client.next(NO_ROOM_WAIT_US, WANTED));
     assert_eq!(Request::read(&question), Ok(Request::Put { hash: HASH, total: 9 }));
+}
+
+/// Slots that ran on kept the stream busy, and an output that waited was asked for only where it had been silent for a second.
+#[test]
+fn outputs_that_found_no_room_do_not_wait_for_a_silent_stream_and_follow_one_another_once_there_is_some() {
+    let mut client = Client::default();
+    let put = |byte| Work::Put { hash: ContentHash([byte; 32]), content: Box::new(vec![byte; 9]) };
+    (1..=3).for_each(|ticket| client.order(put(ticket), ticket));
+    connected(&mut client, 0);
+    for at in 0..3 {
+        if at > 0 {
+            assert!(matches!(client.next(at, WANTED), Deed::Look));
+            client.on_looked(true, at);
+        }
+        sent(client.next(at, WANTED));
+        say(&mut client, Reply::NoRoom("full".into()), at);
+    }
+    // Another order each tenth of a second, and each is answered: there is room again.
+    let (mut now_us, mut stored) = (0_u64, Vec::new());
+    while stored.len() < 14 {
+        if now_us.is_multiple_of(100_000) {
+            client.order(get(), 9);
+        }
+        now_us += 10_000;
+        match client.next(now_us, WANTED) {
+            Deed::Look => client.on_looked(true, now_us),
+            Deed::Send(record) => match Request::read(&record).unwrap() {
+                Request::Get { .. } => say(&mut client, Reply::Refused("gone".into()), now_us),
+                Request::Put { total, .. } => say(&mut client, Reply::Have { bytes: total }, now_us),
+                other => panic!("{other:?}"),
+            },
+            Deed::Settle(ticket, _) => stored.push(ticket),
+            Deed::Rest(_) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    let first = stored.iter().position(|ticket| *ticket == 1).unwrap();
+    assert_eq!(stored[first..first + 3], [1, 2, 3], "{stored:?}");
 }
 
 /// Five seconds were all that a trimmed task's output had, however large it was: the unit ran again elsewhere.
