@@ -1,6 +1,8 @@
 //! `--halt`: the end of a job before all of its units have run, at the word of who waits for it.
 
-use starfarm_protocol::admin::{JobCommand, JobInfo};
+use std::time::Duration;
+
+use starfarm_protocol::admin::{JobCommand, JobInfo, MergeInfo};
 use starfarm_protocol::job::JobState;
 
 use super::wait;
@@ -8,6 +10,9 @@ use crate::cli::{Halt, HaltWhy};
 use crate::client::Client;
 use crate::failure::{Exit, Failure};
 use crate::output::say;
+
+/// How often a job is looked at that may have to end early: quick units are over soon.
+const HALT_LOOK: Duration = Duration::from_millis(25);
 
 /// When to end, and whether that has been said.
 pub(crate) struct Halting {
@@ -20,8 +25,13 @@ impl Halting {
         Self { halt: halt.unwrap_or(Halt::Never), is_due: false }
     }
 
+    /// How often to look at a job that is looked at so often, or not, without it.
+    pub(crate) fn period(&self, others: Option<Duration>) -> Option<Duration> {
+        if self.is_wanted() { Some(HALT_LOOK) } else { others }
+    }
+
     /// There is something to look for.
-    pub(crate) fn is_wanted(&self) -> bool {
+    fn is_wanted(&self) -> bool {
         self.halt != Halt::Never
     }
 
@@ -42,12 +52,7 @@ impl Halting {
             let is_over = job.state == JobState::Paused && job.units_out == 0;
             return is_over.then_some(JobCommand::Cancel);
         }
-        let (passed, failed) = (job.units_done.0, job.units_failed.0);
-        let (count, what) = match why {
-            HaltWhy::Fail => (failed, "failed"),
-            HaltWhy::Success => (passed, "passed"),
-            HaltWhy::Done => (passed.saturating_add(failed), "ended"),
-        };
+        let (count, what) = counted(why, job);
         if count < units {
             return None;
         }
@@ -57,14 +62,28 @@ impl Halting {
         Some(if now { JobCommand::Cancel } else { JobCommand::Pause })
     }
 
-    /// The exit code that the end of a job calls for: units that passed were all that was wanted.
+    /// The exit code that the end of a job calls for: units that passed were all that was wanted. Quick units may have ended
+    /// the job before any look at it.
     pub(crate) fn exit_of(&self, job: &JobInfo) -> Exit {
-        let is_enough = match self.halt {
-            Halt::At { why: HaltWhy::Success, .. } => true,
-            Halt::At { why: HaltWhy::Done, .. } => job.units_failed == 0,
-            _ => false,
+        let Halt::At { why, units, .. } = self.halt else { return wait::exit_of(job) };
+        let is_reached = self.is_due || job.state.ended() && counted(why, job).0 >= units;
+        let is_enough = match why {
+            HaltWhy::Success => true,
+            HaltWhy::Done => job.units_failed == 0,
+            HaltWhy::Fail => false,
         };
-        if self.is_due && is_enough { Exit::Ok } else { wait::exit_of(job) }
+        let is_merged = !job.merge.as_ref().is_some_and(MergeInfo::has_failed);
+        if is_reached && is_enough && is_merged { Exit::Ok } else { wait::exit_of(job) }
+    }
+}
+
+/// How many units count, and what became of them.
+fn counted(why: HaltWhy, job: &JobInfo) -> (u128, &'static str) {
+    let (passed, failed) = (job.units_done.0, job.units_failed.0);
+    match why {
+        HaltWhy::Fail => (failed, "failed"),
+        HaltWhy::Success => (passed, "passed"),
+        HaltWhy::Done => (passed.saturating_add(failed), "ended"),
     }
 }
 
@@ -72,6 +91,7 @@ impl Halting {
 mod tests {
     use super::*;
     use crate::commands::job::testing::job;
+    use crate::commands::wait::LOOK;
     use starfarm_protocol::units::Units;
 
     fn state(state: JobState, [passed, failed, out]: [u128; 3]) -> JobInfo {
@@ -114,6 +134,30 @@ mod tests {
         let mut never = halting("never");
         assert!(!never.is_wanted());
         assert_eq!(never.next(&state(JobState::Running, [9, 9, 9])), None);
+    }
+
+    /// Units that passed were asked for, and others that failed made the exit code.
+    #[test]
+    fn a_job_that_is_over_before_the_first_look_ends_as_halt_asks() {
+        for (halt, job, exit) in [
+            ("now,success=1", state(JobState::Failed, [1, 3, 0]), Exit::Ok),
+            ("soon,success=2", state(JobState::Failed, [1, 3, 0]), Exit::UnitsFailed),
+            ("now,fail=1", state(JobState::Failed, [1, 3, 0]), Exit::UnitsFailed),
+            ("now,fail=1", state(JobState::Finished, [4, 0, 0]), Exit::Ok),
+            ("now,done=2", state(JobState::Failed, [1, 3, 0]), Exit::UnitsFailed),
+            ("now,done=2", state(JobState::Cancelled, [3, 0, 0]), Exit::Ok),
+            ("now,success=1", state(JobState::Paused, [1, 3, 0]), Exit::Paused),
+            ("never", state(JobState::Failed, [1, 3, 0]), Exit::UnitsFailed),
+        ] {
+            assert_eq!(halting(halt).exit_of(&job), exit, "{halt}");
+        }
+    }
+
+    #[test]
+    fn quick_units_are_looked_at_more_often() {
+        assert!(halting("now,fail=1").period(None).unwrap() < LOOK / 4);
+        assert_eq!(halting("never").period(Some(LOOK)), Some(LOOK));
+        assert_eq!(halting("never").period(None), None);
     }
 
     #[test]

@@ -65,7 +65,9 @@ pub(crate) fn run(context: &mut Context, run: &Run) -> Result<Exit, Failure> {
     let mut follower = Follower::new(id, &job, sinks)?;
     let mut halting = Halting::new(flags.halt);
     let printer = &mut context.printer;
-    let ended = farm.until_end(id, &signals, context.progress && !prints, |client, job| {
+    let look = halting.period(Some(LOOK));
+    let waiting = wait::Waiting { look, progress: context.progress && !prints, ..wait::Waiting::default() };
+    let ended = farm.until_end(id, &signals, waiting, |client, job| {
         follower.look(client, job, printer)?;
         halting.look(client, job)
     });
@@ -191,17 +193,16 @@ impl Farm {
         Ok(Self { client, worker: Worker::start(state, slots)?, scheduler })
     }
 
-    /// Waits for the job's end and keeps the worker alive meanwhile.
+    /// Waits for the job's end and keeps the worker alive meanwhile. The farm ends with this command: no other can be given
+    /// to it.
     fn until_end(
         &mut self,
         id: JobId,
         signals: &Signals,
-        progress: bool,
+        waiting: wait::Waiting,
         mut look: impl FnMut(&mut Client, &JobInfo) -> Result<(), Failure>,
     ) -> Result<JobInfo, Failure> {
         let worker = &mut self.worker;
-        // The farm ends with this command: no other can be given to it.
-        let waiting = wait::Waiting { look: Some(LOOK), progress, ..wait::Waiting::default() };
         wait::until_end(&mut self.client, id, waiting, |client, job| {
             signals.check()?;
             look(client, job)?;

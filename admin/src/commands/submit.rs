@@ -60,7 +60,7 @@ pub(crate) fn run(context: &mut Context, submit: &Submit) -> Result<Exit, Failur
     }
     say(&format!("job {}: waiting for its end; Ctrl-C leaves it to go on", id.0));
     let mut halting = Halting::new(flags.halt);
-    let look = (sinks.are_any() || halting.is_wanted()).then_some(LOOK);
+    let look = halting.period(sinks.are_any().then_some(LOOK));
     let rides_out = sinks.can_begin_anew();
     let mut follower = Follower::new(id, &job, sinks)?;
     let of_person = Waiting::of_person(context.progress, submit.timeout);
