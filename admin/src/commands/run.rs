@@ -68,7 +68,7 @@ pub(crate) fn run(context: &mut Context, run: &Run) -> Result<Exit, Failure> {
     let look = halting.period(Some(LOOK));
     let waiting = wait::Waiting { look, progress: context.progress && !prints, ..wait::Waiting::default() };
     let ended = farm.until_end(id, &signals, waiting, |client, job| {
-        follower.look(client, job, printer)?;
+        follower.look(client, job, printer).map_err(|failure| left(failure, job, &state))?;
         halting.look(client, job)
     });
     if ended.as_ref().is_err_and(|failure| failure.exit == Exit::Interrupted) {
@@ -81,7 +81,9 @@ pub(crate) fn run(context: &mut Context, run: &Run) -> Result<Exit, Failure> {
     }
     if ended.as_ref().map_or_else(|failure| failure.exit == Exit::Interrupted, |_| true) {
         let has_ended = ended.as_ref().is_ok_and(|job| job.state.ended());
-        follower.finish(&mut farm.client, printer, has_ended)?;
+        let finished = follower.finish(&mut farm.client, printer, has_ended);
+        let job = farm.client.job(id)?;
+        finished.map_err(|failure| left(failure, &job, &state))?;
         if !is_bare && flags.results.is_none() {
             let choice = Choice { folder: merged_into.as_ref(), has_files, ..Choice::default() };
             print_results(&mut farm.client, id, choice, is_text, printer)?;
@@ -95,6 +97,23 @@ pub(crate) fn run(context: &mut Context, run: &Run) -> Result<Exit, Failure> {
     }
     farm.end();
     ended.map(|job| halting.exit_of(&job))
+}
+
+/// Something could not be written, which ends the run: how to go on.
+fn left(failure: Failure, job: &JobInfo, state: &Path) -> Failure {
+    if failure.message.is_empty() {
+        return failure;
+    }
+    let advice = match job.state.ended() {
+        true => {
+            let (state, id) = (human::shell(state), job.id.0);
+            format!("The job has ended: `starfarm --farm {state} results {id} --dir OTHER` writes its files into another folder")
+        }
+        false => "The run ends here, and what is done is kept: run it again to go on, with another --dir where a file \
+                  is in the way"
+            .to_owned(),
+    };
+    Failure::new(failure.exit, format!("{}. {advice}", failure.message))
 }
 
 /// Prints what a job has given, as text what was merged of it.

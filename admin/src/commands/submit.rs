@@ -66,10 +66,12 @@ pub(crate) fn run(context: &mut Context, submit: &Submit) -> Result<Exit, Failur
     let of_person = Waiting::of_person(context.progress, submit.timeout);
     let waiting = Waiting { look, paused: submit.wait_paused, rides_out, ..of_person };
     let job = wait::until_end(&mut client, id, waiting, |client, job| {
-        follower.look(client, job, &mut context.printer)?;
+        let looked = follower.look(client, job, &mut context.printer);
+        looked.map_err(|failure| wait::left(failure, job, submit.dir.is_some()))?;
         halting.look(client, job)
     })?;
-    follower.finish(&mut client, &mut context.printer, job.state.ended())?;
+    let finished = follower.finish(&mut client, &mut context.printer, job.state.ended());
+    finished.map_err(|failure| wait::left(failure, &job, submit.dir.is_some()))?;
     if let (Some(dir), Some(_)) = (&submit.dir, &job.merge) {
         results::merged::write_files(&mut client, &job, &Folder::open(dir)?)?;
     }

@@ -115,6 +115,29 @@ fn gone(failure: Failure, id: JobId, commands: bool) -> Failure {
     ))
 }
 
+/// Whoever waited for `job` ends before it, or could not write all of it: how its results are had all the same. `into_folder`:
+/// its files were wanted.
+pub(crate) fn left(failure: Failure, job: &JobInfo, into_folder: bool) -> Failure {
+    if failure.message.is_empty() || failure.exit == Exit::Unreachable {
+        return failure;
+    }
+    let id = job.id.0;
+    let advice = match (job.state.ended(), into_folder) {
+        (true, true) => {
+            format!("has ended: `starfarm results {id} --dir OTHER` writes its files into another folder")
+        }
+        (true, false) => format!("has ended: `starfarm results {id}` prints its results"),
+        (false, true) => format!(
+            "goes on: `starfarm results {id} --follow --dir OTHER` writes its files into another folder, `starfarm job \
+             cancel {id}` ends it"
+        ),
+        (false, false) => format!(
+            "goes on: `starfarm results {id} --follow` prints its results, `starfarm job cancel {id}` ends it"
+        ),
+    };
+    Failure::new(failure.exit, format!("{}. Job {id} {advice}", failure.message))
+}
+
 /// The farm paused it since too much of it failed. A pause by a person has no note.
 fn is_paused_by_farm(job: &JobInfo) -> bool {
     job.state == JobState::Paused && !job.note.is_empty()
@@ -191,6 +214,21 @@ mod tests {
             let job = JobInfo { state, units_failed: Units(failed), ..job(1) };
             assert_eq!((job.state.ended(), exit_of(&job)), (ended, exit), "{state}");
         }
+    }
+
+    #[test]
+    fn whoever_cannot_write_a_result_hears_what_becomes_of_the_job() {
+        let of = |state, into_folder| {
+            let job = JobInfo { state, ..job(3) };
+            left(Failure::new(Exit::Conflict, "no room"), &job, into_folder).message
+        };
+        let goes_on = of(JobState::Running, true);
+        assert!(goes_on.starts_with("no room. Job 3 goes on: `starfarm results 3 --follow --dir OTHER`"));
+        assert!(of(JobState::Running, false).contains("`starfarm results 3 --follow` prints"));
+        let ended = of(JobState::Finished, true);
+        assert!(ended.contains("Job 3 has ended: `starfarm results 3 --dir OTHER`"), "{ended}");
+        let quiet = Failure::new(Exit::Ok, "");
+        assert_eq!(left(quiet.clone(), &job(3), true), quiet, "whoever reads wants no more");
     }
 
     #[test]

@@ -249,3 +249,30 @@ fn a_farm_takes_a_line_with_files_and_a_list_from_standard_input() {
     assert_eq!(farm.results(&id)["outputs"][2]["stdout"]["text"], "3 $HOME\n");
     starfarm("\"$1\" --farm \"$2\" submit --parallel --joblog log true ::: a").exits(2).says(&["add --wait"]);
 }
+
+/// The job went on, and nobody was told.
+#[test]
+fn a_file_that_differs_ends_the_command_and_it_says_what_becomes_of_the_job() {
+    let farm = Farm::with_workers(1, 2);
+    let dir = farm.temp();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    fs::create_dir(path("out")).unwrap();
+    fs::write(path("out/a.out"), "another\n").unwrap();
+    let script =
+        format!("echo {{}} > {{}}.out; [ {{}} = a ] || until [ -e {} ]; do sleep 0.01; done", path("gate"));
+    let words = ["--outputs", "{}.out", "--dir", &path("out"), "--parallel", &script, ":::", "a", "b"];
+    let reply = farm.cli(&[&["submit", "--wait"][..], &words].concat());
+    reply.exits(6).says(&[
+        "a.out is there and has other bytes",
+        "Job 1 goes on",
+        "results 1 --follow --dir OTHER",
+    ]);
+    let reply = run(line(dir, &words));
+    reply.exits(6).says(&["a.out is there and has other bytes", "The run ends here", "another --dir"]);
+    fs::write(path("gate"), "").unwrap();
+    farm.cli(&["results", "1", "--follow", "--dir", &path("other")]).exits(0);
+    assert_eq!(fs::read_to_string(path("other/b.out")).unwrap(), "b\n");
+    let other = words.map(|word| if word == path("out") { path("another") } else { word.to_owned() });
+    run(line(dir, &other.each_ref().map(String::as_str))).exits(0).says(&["going on with job 1"]);
+    assert_eq!(fs::read_to_string(path("another/a.out")).unwrap(), "a\n");
+}
