@@ -204,7 +204,7 @@ impl<'a> Stop<'a> {
     }
 
     fn is_due(self) -> bool {
-        let tells = || self.progress.is_some_and(|progress| progress.told().is_some());
+        let tells = || self.progress.is_some_and(|progress| progress.told(u64::MAX).is_some());
         self.cancel.is_forced() || self.is_asked() && tells()
     }
 }

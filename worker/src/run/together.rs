@@ -77,7 +77,7 @@ pub(super) fn text(space: &dyn Decomposer, task: &Task, file: &Path) -> UnitText
 /// The part of a run that counts although it did not come to its end: its first units, so many, with what it wrote of them.
 /// None where it told of none.
 pub(super) fn finished(run: &UnitRun, told: Option<Told>, units: u64) -> Option<(u64, UnitRun)> {
-    // Who tells of more than there is cannot be believed.
+    // Who tells of more units than there are cannot be believed.
     let Told { units: done, stdout_bytes } = told.filter(|told| told.units <= units)?;
     let stdout = match stdout_bytes {
         // Of a stream that is cut nobody knows which bytes these are.
@@ -107,7 +107,7 @@ mod tests {
         assert_eq!(finished(&run("abc", 3), None, 9), None);
         assert_eq!(finished(&run("abc", 3), told(4, None), 9), Some((4, run("abc", 3))));
         assert_eq!(finished(&run("abc", 3), told(4, Some(2)), 9), Some((4, run("ab", 2))));
-        assert_eq!(finished(&run("abc", 3), told(9, Some(5)), 9), Some((9, run("abc", 3))));
+        assert_eq!(finished(&run("abc", 3), told(9, Some(3)), 9), Some((9, run("abc", 3))));
         assert_eq!(finished(&run("abc", 3), told(10, None), 9), None);
         assert_eq!(finished(&run("abc", 30), told(4, None), 9), Some((4, run("abc", 30))));
         assert_eq!(finished(&run("abc", 30), told(4, Some(7)), 9), None);
