@@ -8,6 +8,7 @@ mod failed;
 mod files;
 mod memory;
 mod nothing;
+mod pack;
 mod record;
 mod room;
 mod search;

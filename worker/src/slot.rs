@@ -56,7 +56,12 @@ pub(crate) fn start_slots(
 ) -> io::Result<Vec<Slot>> {
     let scratch = state.path("scratch");
     // What a killed worker has left behind; the lock says that nobody uses it.
-    let _ = std::fs::remove_dir_all(&scratch);
+    if let Err(error) = starfarm_net::remove_all(&scratch) {
+        starfarm_net::say(&format!(
+            "starfarm-worker: what programs left in {} cannot be removed, and takes room: {error}",
+            scratch.display()
+        ));
+    }
     starfarm_net::private_folder(&scratch)?;
     let contents = Arc::new(Contents::new(bulk.clone()));
     let inputs = state.path("inputs");

@@ -140,8 +140,12 @@ impl Store {
                 None => files.put(name, there.len(), State::Unread),
             }
         }
-        let files = Mutex::new(files);
-        Ok(Self { dir: dir.to_owned(), bytes_max, disk, files, changed: Condvar::new() })
+        let store =
+            Self { dir: dir.to_owned(), bytes_max, disk, files: Mutex::new(files), changed: Condvar::new() };
+        let mut files = store.lock();
+        while files.bytes > bytes_max && store.drop_oldest(&mut files, |_, _| true) {}
+        drop(files);
+        Ok(store)
     }
 
     #[cfg(test)]

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -30,6 +30,7 @@ use super::together::{self, Beside};
 use crate::bulk::FetchError;
 use crate::exec::{self, CancelFlag, Captured, CommandLine, End, Lack, Patience, UnitRun};
 use crate::report::Report;
+use crate::store::Store;
 
 #[cfg(test)]
 mod tests;
@@ -39,6 +40,9 @@ const HANG_TIMES: u64 = 30;
 /// Of so many units in a row this disk does not hold the files. The next one shows that it is too small for the job: others
 /// need not be tried, and remembered, one by one.
 const TOO_LARGE_MAX: usize = 255;
+/// So many programs in a row failed beside others on a tight disk, and then alone: the next ones are not taken to have failed
+/// of the disk, since waiting for it to be empty keeps all slots from working.
+const FAILED_ALONE_MAX: u32 = 3;
 
 pub(super) struct Command {
     per: Per,
@@ -62,6 +66,8 @@ pub(super) struct Command {
     hang: Option<Duration>,
     /// Units that passed on this worker, and what they took in all, in microseconds.
     passed: (AtomicU64, AtomicU64),
+    /// Programs in a row that failed beside others on a tight disk, and alone as well: it is not the disk.
+    failed_alone: AtomicU32,
     /// Units whose own files this worker's disk does not hold, since one ran.
     too_large: Mutex<BTreeSet<u128>>,
     /// A person was told of one.
@@ -103,6 +109,7 @@ impl Command {
             files,
             hang,
             passed,
+            failed_alone: AtomicU32::new(0),
             too_large: Mutex::default(),
             told_too_large: AtomicBool::new(false),
         })
@@ -118,27 +125,36 @@ impl Command {
     ) -> Result<(CommandUnit, Vec<Named>), FetchError> {
         let text = self.text(site, unit)?;
         self.prepare(site, place, [Ok(&text)])?;
+        self.make_folders(site, &text)?;
         let run = self.run_line(site, &self.line(site, site.task.units, &text), 1)?;
-        self.had_room(&run, place, site.context)?;
+        self.had_room(&run, place, &site.context.store)?;
         self.record(site, run, &text)
     }
 
     /// A program that fails on a full disk may do better alone, without what is kept there for later units, or on another
     /// node's.
-    fn had_room(&self, run: &UnitRun, place: &mut Place<'_>, context: &Context) -> Result<(), FetchError> {
-        let has_failed = !matches!(run.end, End::Exit(0) | End::Cancelled | End::NotStarted(..));
-        if !has_failed || self.files.is_none() {
+    fn had_room(&self, run: &UnitRun, place: &mut Place<'_>, store: &Store) -> Result<(), FetchError> {
+        let has_failed =
+            !matches!(run.end, End::Exit(0) | End::Cancelled | End::Timeout | End::NotStarted(..));
+        if self.files.is_none() || !has_failed {
+            if place.is_again_alone() {
+                self.failed_alone.store(0, Ordering::Relaxed);
+            }
             return Ok(());
         }
-        let is_full = context.store.is_full();
+        let is_full = store.is_full();
         if is_full {
-            place.clear(|| context.store.give_way());
+            place.clear(|| store.give_way());
         }
+        let is_doubted = self.failed_alone.load(Ordering::Relaxed) < FAILED_ALONE_MAX;
         // Alone, it has filled the disk itself: a larger one may do.
-        match is_full || place.shared_a_full_disk(context.store.is_tight()) {
-            true => Err(FetchError::NoRoom("the program failed on a full disk: make room".to_owned())),
-            false => Ok(()),
+        if is_full || place.shared_a_full_disk(is_doubted && store.is_tight()) {
+            return Err(FetchError::NoRoom("the program failed on a full disk: make room".to_owned()));
         }
+        if place.is_again_alone() {
+            self.failed_alone.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
     }
 
     /// Runs a program for so many units. It is refused where this node cannot run it.
@@ -174,6 +190,11 @@ impl Command {
         context.store.leave_room()?;
         place.has_inputs();
         Ok(())
+    }
+
+    /// The folders are there in which the run is to make its outputs.
+    fn make_folders(&self, site: &Site<'_>, text: &UnitText) -> Result<(), FetchError> {
+        self.files.as_ref().map_or(Ok(()), |files| files.make_folders(site.scratch.path(), text))
     }
 
     /// What came of a run, with the files that it made where it passed.
@@ -216,6 +237,7 @@ impl Command {
         }
         self.prepare(site, place, (piece.lo..piece.hi()).map(|unit| self.text(site, unit)))?;
         let text = together::text(&*self.space, piece, beside.units());
+        self.make_folders(site, &text)?;
         let mut line = self.line(site, piece.units, &text);
         line.env.push(("STARFARM_UNIT_COUNT".into(), piece.units.to_string().into()));
         // What a program that is stopped leaves in its files, nobody knows.
@@ -225,8 +247,9 @@ impl Command {
             line.progress = Some(progress);
         }
         let run = self.run_line(site, &line, piece.units)?;
-        let had_room = self.had_room(&run, place, site.context);
-        let told = line.progress.filter(|_| run.end != End::Exit(0)).and_then(|progress| progress.told());
+        let had_room = self.had_room(&run, place, &site.context.store);
+        let progress = line.progress.filter(|_| run.end != End::Exit(0));
+        let told = progress.and_then(|progress| progress.told(run.stdout.total));
         let finished = together::finished(&run, told, piece.units);
         let mut deliver = |run: UnitRun, units: u64| {
             let (outcome, named) = self.record(site, run, &text)?;

@@ -52,7 +52,7 @@ impl Failed {
     /// The disk has no room for a unit, which should not run once more for each of them: all go. False where none did.
     pub(super) fn give_way(&self) -> bool {
         let all = std::mem::take(&mut self.kept.lock().expect("a panic ends the process").dirs);
-        all.into_iter().filter(|dir| fs::remove_dir_all(dir).is_ok()).count() > 0
+        all.into_iter().filter(|dir| starfarm_net::remove_all(dir).is_ok()).count() > 0
     }
 
     fn take(&self, scratch: &Path, task: &Task, unit: u128) -> io::Result<Option<String>> {
@@ -65,14 +65,14 @@ impl Failed {
         // Another farm's may have the same numbers.
         if let Some(at) = kept.dirs.iter().position(|dir| *dir == to) {
             kept.dirs.remove(at);
-            fs::remove_dir_all(&to)?;
+            starfarm_net::remove_all(&to)?;
         }
         fs::rename(scratch, &to)?;
         kept.dirs.push_back(to.clone());
         while kept.dirs.len() > self.most
             && let Some(oldest) = kept.dirs.pop_front()
         {
-            let _ = fs::remove_dir_all(oldest);
+            let _ = starfarm_net::remove_all(&oldest);
         }
         let is_news = kept.told.replace(job) != Some(job);
         Ok(is_news.then(|| {

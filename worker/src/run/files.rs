@@ -1,27 +1,20 @@
 //! Files of a unit: its inputs are linked into its scratch directory, and what it made there is packed into an archive.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Read, Write};
-use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
+use std::fs;
+use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use starfarm_decomposers::Decomposer;
 use starfarm_decomposers::template::{Rules, Template, UnitText};
-use starfarm_protocol::bulk::Source;
-use starfarm_protocol::ids::ContentHash;
 use starfarm_protocol::spec::{CommandWork, Input, is_inside, plain};
 
 use super::executor::Context;
-use super::memory::{Held, Memory};
-use super::room::{Room, Stake};
+use super::memory::Memory;
+use super::pack::{Made, NotPacked, Output, bytes_of, pack};
+use super::room::Room;
 use crate::bulk::FetchError;
 use crate::exec::CancelFlag;
-
-/// What a file takes in an archive beside its bytes: headers, of which a long name needs more, and the rest of a block.
-const EACH_BYTES: u64 = 2_560;
-/// Bytes of an archive in a file that are hashed and written at once: hashing a few at a time is slow.
-const PACK_BYTES: usize = 256 << 10;
 
 /// The files of a job's units.
 pub(super) struct UnitFiles {
@@ -34,60 +27,6 @@ pub(super) struct UnitFiles {
     limit: u64,
     /// All units make files of these names, so each unit's have a folder of their own.
     many_units: bool,
-}
-
-/// A file that a unit made.
-struct Output {
-    /// In the unit's scratch directory.
-    name: String,
-    /// In the archive.
-    shown: String,
-    bytes: u64,
-}
-
-fn bytes_of(names: &[Output]) -> u64 {
-    names.iter().map(|output| output.bytes).sum()
-}
-
-/// What a unit made: a tar archive. Equal files make equal archives.
-#[derive(Debug)]
-pub(super) struct Made {
-    pub(super) hash: ContentHash,
-    pub(super) bytes: u64,
-    /// Files in it.
-    pub(super) count: u32,
-    archive: Archive,
-}
-
-#[derive(Debug)]
-enum Archive {
-    Memory {
-        all: Vec<u8>,
-        _held: Held,
-    },
-    /// It has no name, so it goes with this.
-    Disk {
-        file: File,
-        _stake: Stake,
-    },
-}
-
-impl Source for Made {
-    fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
-    fn read(&self, offset: u64, max: usize) -> io::Result<Vec<u8>> {
-        match &self.archive {
-            Archive::Memory { all, .. } => all.read(offset, max),
-            Archive::Disk { file, .. } => {
-                let mut bytes = vec![0; max];
-                let read = file.read_at(&mut bytes, offset)?;
-                bytes.truncate(read);
-                Ok(bytes)
-            }
-        }
-    }
 }
 
 impl UnitFiles {
@@ -176,6 +115,23 @@ impl UnitFiles {
         Ok(())
     }
 
+    /// Makes the folders of the outputs in `scratch`: their names are known, and a program that writes a file expects its
+    /// folder. A name that cannot be is told of where the file is looked for.
+    pub(super) fn make_folders(&self, scratch: &Path, text: &UnitText) -> Result<(), FetchError> {
+        let names = self.outputs.iter().filter_map(|name| String::from_utf8(name.fill(text)).ok());
+        for name in names.filter(|name| is_inside(name)) {
+            let Some((folder, _)) = name.rsplit_once('/') else { continue };
+            match fs::create_dir_all(scratch.join(folder)) {
+                Err(e) if matches!(e.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
+                    let why = format!("no directory for the output `{name}` on this node: {e}");
+                    return Err(FetchError::NoRoom(why));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
     /// What a unit made in `scratch`; `None` where nothing is asked for; or, in a sentence for the user, why it has failed.
     ///
     /// # Errors
@@ -193,7 +149,8 @@ impl UnitFiles {
         };
         match pack(scratch, &names, memory, room) {
             Ok(made) => Ok(Ok(Some(made))),
-            Err(e) => {
+            Err(NotPacked::Unit(why)) => Ok(Err(why)),
+            Err(NotPacked::Here(e)) => {
                 let why = format!("the files that a unit made cannot be packed on this node: {e}");
                 Err(FetchError::of_disk(&e, why))
             }
@@ -237,7 +194,7 @@ fn size_of(scratch: &Path, name: &str) -> Result<u64, String> {
         path.push(part);
         let there = match fs::symlink_metadata(&path) {
             Ok(there) => there,
-            Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
                 return Err(format!("made no file `{name}`"));
             }
             Err(e) => return Err(format!("made a file `{name}` that cannot be read: {e}")),
@@ -254,83 +211,15 @@ fn size_of(scratch: &Path, name: &str) -> Result<u64, String> {
     Err("made no file".to_owned())
 }
 
-/// The archive of these files. A long one is made beside the directory `scratch`.
-fn pack(scratch: &Path, names: &[Output], memory: &Memory, room: &Room) -> io::Result<Made> {
-    let count = names.len() as u32;
-    let bytes_max = bytes_of(names) + EACH_BYTES * names.len() as u64;
-    if let Some(held) = memory.take(bytes_max) {
-        let all = write_archive(scratch, names, Vec::with_capacity(bytes_max as usize))?;
-        let (hash, bytes) = (ContentHash::of(&all), all.len() as u64);
-        return Ok(Made { hash, bytes, count, archive: Archive::Memory { all, _held: held } });
-    }
-    let path = scratch.with_extension("tar");
-    let file = File::options().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
-    fs::remove_file(&path)?;
-    let hashing = Hashing { to: file, hasher: blake3::Hasher::new(), bytes: 0 };
-    let written = write_archive(scratch, names, BufWriter::with_capacity(PACK_BYTES, hashing))?;
-    let Hashing { to, hasher, bytes } = written.into_inner().map_err(io::IntoInnerError::into_error)?;
-    let hash = ContentHash(*hasher.finalize().as_bytes());
-    Ok(Made { hash, bytes, count, archive: Archive::Disk { file: to, _stake: room.stake() } })
-}
-
-fn write_archive<W: Write>(scratch: &Path, names: &[Output], to: W) -> io::Result<W> {
-    let mut archive = tar::Builder::new(to);
-    for Output { name, shown, bytes } in names {
-        let file = File::open(scratch.join(name))?;
-        let mode = file.metadata()?.permissions().mode();
-        let mut header = tar::Header::new_gnu();
-        header.set_size(*bytes);
-        header.set_mode(if mode & 0o100 != 0 { 0o755 } else { 0o644 });
-        header.set_mtime(0);
-        // Something that the unit left running may write on: no more is taken than was there.
-        let mut content = Counted { of: file.take(*bytes), left: *bytes };
-        archive.append_data(&mut header, shown, &mut content)?;
-        if content.left > 0 {
-            return Err(io::Error::other(format!("`{name}` became shorter meanwhile")));
-        }
-    }
-    archive.into_inner()
-}
-
-/// Counts what is read.
-struct Counted<R> {
-    of: R,
-    left: u64,
-}
-
-impl<R: Read> Read for Counted<R> {
-    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        let read = self.of.read(bytes)?;
-        self.left -= read as u64;
-        Ok(read)
-    }
-}
-
-/// Hashes and counts what is written.
-struct Hashing<W> {
-    to: W,
-    hasher: blake3::Hasher,
-    bytes: u64,
-}
-
-impl<W: Write> Write for Hashing<W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.to.write(bytes)?;
-        self.hasher.update(&bytes[..written]);
-        self.bytes += written as u64;
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.to.flush()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Read;
+    use std::os::unix::fs::PermissionsExt;
     use std::sync::Arc;
 
+    use starfarm_protocol::bulk::Source;
+    use starfarm_protocol::ids::ContentHash;
     use starfarm_protocol::spec::{Per, Space};
 
     use crate::run::memory::IN_MEMORY_MAX;
@@ -384,7 +273,7 @@ mod tests {
         let made: Vec<Made> =
             (0..2).map(|_| collect(&with(long, content, 0o777), &[long], limit).unwrap().unwrap()).collect();
         assert_eq!((made[0].hash, made[0].bytes), (made[1].hash, made[1].bytes));
-        assert_eq!(matches!(made[0].archive, Archive::Disk { .. }), limit > IN_MEMORY_MAX);
+        assert_eq!(made[0].is_in_memory(), limit <= IN_MEMORY_MAX);
         let bytes = made[0].read(0, 4 << 20).unwrap();
         assert_eq!((bytes.len() as u64, ContentHash::of(&bytes)), (made[0].bytes, made[0].hash));
         assert_eq!(made[0].read(made[0].bytes - 3, 9).unwrap().len(), 3);
@@ -404,11 +293,10 @@ mod tests {
         let (dir, memory) = (with("x", &"x".repeat(2_000_000), 0o600), Memory::default());
         let made: Vec<Made> =
             (0..20).map(|_| collect_in(&dir, &["x"], u64::MAX, &memory).unwrap().unwrap()).collect();
-        let in_memory = |made: &Made| matches!(made.archive, Archive::Memory { .. });
-        assert_eq!(made.iter().filter(|made| in_memory(made)).count(), 16, "of 2 MB each");
+        assert_eq!(made.iter().filter(|made| made.is_in_memory()).count(), 16, "of 2 MB each");
         assert!(made.iter().all(|one| one.read(0, 4 << 20).unwrap() == made[0].read(0, 4 << 20).unwrap()));
         drop(made);
-        assert!(in_memory(&collect_in(&dir, &["x"], u64::MAX, &memory).unwrap().unwrap()));
+        assert!(collect_in(&dir, &["x"], u64::MAX, &memory).unwrap().unwrap().is_in_memory());
     }
 
     #[test]
@@ -426,6 +314,19 @@ mod tests {
         );
         assert_eq!(why(&["a/b"], 2), "made files of 3 bytes, more than files_limit, 2");
         assert_eq!(collect(&dir, &["a/b", "a/b"], 3).unwrap().unwrap().count, 1, "one is taken once");
+    }
+
+    #[test]
+    fn folders_of_outputs_are_there_before_the_program_starts() {
+        let dir = with("taken", "", 0o600);
+        let outputs = ["a/b/{index}.txt", "{}.txt", "taken/x", "../y/z"].map(str::to_owned).to_vec();
+        let work = CommandWork { outputs, ..CommandWork::default() };
+        let files = UnitFiles::new(&work, &*space()).unwrap().unwrap();
+        let text = UnitText { index: UNIT, value: b"v/w".to_vec(), fields: Vec::new() };
+        let scratch = dir.0.join("scratch");
+        files.make_folders(&scratch, &text).unwrap();
+        assert!(scratch.join("a/b").is_dir() && scratch.join("v").is_dir());
+        assert!(scratch.join("taken").is_file() && !dir.0.join("y").exists());
     }
 
     /// Among 10^5 files of a folder a unit finds its own, and none is linked in vain.

@@ -6,7 +6,7 @@ use starfarm_protocol::limits::INLINE_OUTPUT_BYTES_MAX;
 use starfarm_protocol::wire::{CommandUnit, FailReason, Files, Outputs, Stream};
 
 use super::delivery::Named;
-use super::files::Made;
+use super::pack::Made;
 use crate::exec::{Captured, End, UnitRun};
 
 /// Exit code in the record of a unit that ran out of time: what timeout(1) says.

@@ -258,6 +258,11 @@ impl Place<'_> {
         self.all_since != Some(state.taken) && (is_tight || self.full != state.full)
     }
 
+    /// It ran for nothing before, and now alone.
+    pub(super) fn is_again_alone(&self) -> bool {
+        self.alone && self.all_since == Some(self.room.lock().taken)
+    }
+
     fn may_try(&self, state: &State) -> bool {
         let Some(ticket) = self.ticket else { return true };
         let in_vain = self.failed && self.given == state.given;
@@ -380,10 +385,10 @@ mod tests {
         drop((stake, other));
         assert!(place.again());
         let _stake = place.enter(&cancel, || Ok(())).unwrap();
-        assert!(!place.shared_a_full_disk(true));
+        assert!(!place.shared_a_full_disk(true) && place.is_again_alone());
         // Somebody came meanwhile.
         drop(room.stake());
-        assert!(place.shared_a_full_disk(true));
+        assert!(place.shared_a_full_disk(true) && !place.is_again_alone());
     }
 
     /// A unit that waited for more on its own output's behalf never heard that this could not be stored.

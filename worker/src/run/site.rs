@@ -161,11 +161,7 @@ impl Scratch {
 
     /// Whatever a unit made of it goes.
     fn remove(&self) -> io::Result<()> {
-        let removed = match std::fs::remove_dir_all(&self.0) {
-            Err(error) if error.kind() == io::ErrorKind::NotADirectory => std::fs::remove_file(&self.0),
-            removed => removed,
-        };
-        removed.or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
+        starfarm_net::remove_all(&self.0)
     }
 }
 

@@ -97,6 +97,9 @@ fn what_was_not_asked_for_the_longest_makes_room_and_links_stay() {
     assert_eq!(bench.fetched(), 4);
     assert_eq!(bench.link(&[vec![7; 99]]).unwrap(), [7; 99], "more than all room, alone");
     assert_eq!(fs::read(bench.dir.0.join("1")).unwrap(), b"aaaa");
+    let inputs = bench.dir.0.join("inputs");
+    Store::open(&inputs, 98).unwrap();
+    assert_eq!(fs::read_dir(inputs).unwrap().count(), 0, "nor is more kept after a start with less");
 }
 
 /// A disk of 160 bytes, of which ten are to be free. Links lie elsewhere.

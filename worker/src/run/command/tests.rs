@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::run::executor::testing::parts_on;
+use crate::run::room::Room;
 use starfarm_decomposers::NoChunks;
 use starfarm_protocol::ids::ContentHash;
 use starfarm_protocol::spec::Input;
@@ -90,4 +91,37 @@ fn units_that_the_disk_does_not_hold_stand_in_the_way_of_no_other() {
     let (units, refused) = ran_of(300, Per::Unit, &(2..300).collect::<Vec<_>>());
     assert_eq!(units.len(), 2 + TOO_LARGE_MAX);
     assert!(refused.unwrap().contains("the input `257` of 5000 bytes cannot be kept"));
+}
+
+/// Each waited for all slots to end, and ran again alone, as often as programs fail.
+#[test]
+fn programs_that_fail_alone_as_well_are_not_taken_to_have_failed_of_a_tight_disk() {
+    let work =
+        CommandWork { program: vec!["false".into()], outputs: vec!["{}".into()], ..CommandWork::default() };
+    let command = Command::new(&work, &Space::Range { from: 0, to: 9, step: 1 }, Arc::new(NoChunks)).unwrap();
+    let dir = crate::testing::TempDir::new();
+    let store = Store::open(&dir.0, 0).unwrap().on(|_| Ok((900 << 20, 10 << 30)));
+    let (room, cancel) = (Room::default(), CancelFlag::new().unwrap());
+    // Whether a unit runs again that fails beside others; alone, it ends so.
+    let runs_again = |end: fn() -> End| {
+        let mut place = room.place();
+        let others = room.stake();
+        let stake = place.enter(&cancel, || Ok(())).unwrap();
+        place.has_inputs();
+        let again = command.had_room(&run(End::Exit(1)), &mut place, &store).is_err();
+        drop((stake, others));
+        if again && place.again() {
+            let _stake = place.enter(&cancel, || Ok(())).unwrap();
+            command.had_room(&run(end()), &mut place, &store).unwrap();
+        }
+        again
+    };
+    let (fails, passes) = (|| End::Exit(1), || End::Exit(0));
+    let ends = [fails, fails, passes, fails, fails, fails, passes];
+    assert_eq!(ends.map(runs_again), [true, true, true, true, true, true, false]);
+    let mut place = room.place();
+    let _stakes = (room.stake(), place.enter(&cancel, || Ok(())).unwrap());
+    room.note_full();
+    assert!(command.had_room(&run(End::Exit(1)), &mut place, &store).is_err(), "that is another thing");
+    assert!(command.had_room(&run(End::Timeout), &mut place, &store).is_ok());
 }
