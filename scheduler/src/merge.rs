@@ -3,6 +3,7 @@
 //! the state directory, and the file `ID.json` there says for which end of the job it was made.
 
 mod fold;
+mod goes_on;
 mod inputs;
 mod merges;
 mod program;

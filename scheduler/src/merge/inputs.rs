@@ -1,12 +1,14 @@
 //! One merge: the outputs of a job's units, in their order, go into what makes one result of them. Memory does not grow with
 //! the job: outputs are read one by one, and long ones in pieces.
 
+use std::cell::RefCell;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Instant;
 
+use starfarm_net::remove_all;
 use starfarm_protocol::admin::{MergeOutcome, MergedFile};
 use starfarm_protocol::archive::{self, ArchiveError};
 use starfarm_protocol::ids::{ContentHash, JobId};
@@ -16,11 +18,12 @@ use starfarm_protocol::unit_set::UnitSet;
 use starfarm_protocol::wire::{Files, Stream};
 
 use super::fold::Folding;
+use super::goes_on::GoesOn;
 use super::merges::Merges;
 use super::program;
 use crate::host_program::Stopped;
 use crate::store::blobs::Blobs;
-use crate::store::disk::{if_there, sync_folder, unnamed};
+use crate::store::disk::{sync_folder, unnamed};
 use crate::store::outputs::{InOrder, OutputStore};
 
 /// Bytes of a content that are read at once.
@@ -34,9 +37,6 @@ pub(crate) struct Results<'a> {
     pub(crate) outputs: &'a Mutex<OutputStore>,
     pub(crate) blobs: &'a Mutex<Blobs>,
 }
-
-/// So much is written before it is looked again whether there is room.
-const LOOK_BYTES: usize = 1 << 20;
 
 /// Why a merge came to nothing, in words.
 #[derive(Debug)]
@@ -64,17 +64,22 @@ pub(crate) fn merge(
     let begun = Instant::now();
     let made = made(merges, results, how, stopped);
     let work = merges.path(results.job, "work");
-    let cleared = if_there(fs::remove_dir_all(work)).map_err(Failed::from);
-    let (why, output, files) = match made.and_then(|made| cleared.map(|_| made)) {
+    let cleared = cleared(&work);
+    let (why, output, files) = match made.and_then(|made| cleared.map(|()| made)) {
         Ok((output, files)) => (String::new(), Some(output), files),
         Err(Failed(why)) => {
             // What there is of it is of no use, and may be why there is no room.
             let _ = fs::remove_file(merges.path(results.job, "output"));
-            let _ = fs::remove_dir_all(merges.path(results.job, "files"));
+            let _ = remove_all(&merges.path(results.job, "files"));
             (why, None, Vec::new())
         }
     };
     MergeOutcome { ended_us, why, seconds: begun.elapsed().as_secs_f64(), output, files }
+}
+
+/// What lay there is gone.
+fn cleared(path: &Path) -> Result<(), Failed> {
+    remove_all(path).map_err(|e| Failed(format!("{} cannot be removed: {e}", path.display())))
 }
 
 fn made(
@@ -87,87 +92,89 @@ fn made(
     merges.is_no_result(results.job)?;
     let output = merges.path(results.job, "output");
     let kept = merges.path(results.job, "files");
-    if_there(fs::remove_dir_all(&kept))?;
+    cleared(&kept)?;
     let snapshot =
         results.outputs.lock().expect("a panic under the lock ends the process").snapshot(results.job)?;
-    let in_order = InOrder::of(&snapshot, dir)?;
-    let goes_on = || stopped().map_or(Ok(()), |why| Err(format!("it {why}")));
+    let goes_on = GoesOn::new(stopped);
+    let in_order = InOrder::of(&snapshot, dir, || goes_on.after_one(0))?;
     let files = match how {
         Merge::Fold(Fold::Concat) => {
             results.concat(&in_order, &output, &goes_on)?;
             Vec::new()
         }
         Merge::Fold(fold) => {
-            let folding = std::cell::RefCell::new(Folding::new(*fold));
-            let named =
-                |unit: u128| move |why: String| format!("unit {unit} wrote what cannot be merged: {why}");
-            results.each(
-                &in_order,
-                |unit, piece| folding.borrow_mut().piece(piece).map_err(named(unit)),
-                |stored| folding.borrow_mut().unit_ends().map_err(named(stored.unit)),
-            )?;
-            fs::write(&output, folding.into_inner().result().map_err(Failed)?)?;
+            results.fold(&in_order, *fold, &output, &goes_on)?;
             Vec::new()
         }
         Merge::Program(of) => {
             let work = merges.path(results.job, "work");
-            if_there(fs::remove_dir_all(&work))?;
+            cleared(&work)?;
             fs::create_dir(&work)?;
-            let unpack = |stored: &Stored| {
-                goes_on()?;
-                stored
-                    .outcome
-                    .outputs
-                    .files
-                    .iter()
-                    .try_for_each(|files| results.unpack(files, &work))
-                    .map_err(|Failed(why)| why)
-            };
+            results.unpack_all(&in_order, &work, &goes_on)?;
             let stdin = |to: &mut dyn Write| {
                 let broken = |_| String::new();
+                let goes_on = GoesOn::new(stopped);
                 // A program that does not read it all has what it wants.
-                let fed = results.each(&in_order, |_, piece| to.write_all(piece).map_err(broken), |_| Ok(()));
-                match fed {
+                let write = |_, piece: &[u8]| to.write_all(piece).map_err(broken);
+                match results.each(&in_order, &goes_on, write, |_| Ok(())) {
                     Err(Failed(why)) if !why.is_empty() => Err(why),
                     _ => Ok(()),
                 }
             };
-            // The files are there before it starts.
-            results.each(&in_order, |_, _| Ok(()), |stored| unpack(stored))?;
             program::run(of, &work, &output, stdin, stopped).map_err(Failed)?;
             // A program may not notice that the disk took no more.
-            goes_on().map_err(Failed)?;
-            keep(&of.outputs, &work, &kept)?
+            goes_on.look()?;
+            keep(&of.outputs, (&work, &kept), &goes_on)?
         }
     };
-    Ok((described(&output, "")?, files))
+    Ok((described(&output, "", &goes_on)?, files))
 }
 
 impl Results<'_> {
-    /// Writes all standard outputs into the file `output`, as long as it `goes_on`.
-    fn concat(
-        &self,
-        in_order: &InOrder,
-        output: &Path,
-        goes_on: &impl Fn() -> Result<(), String>,
-    ) -> Result<(), Failed> {
-        let (mut file, mut unlooked) = (BufWriter::new(File::create(output)?), 0);
+    /// Writes all standard outputs into the file `output`.
+    fn concat(&self, in_order: &InOrder, output: &Path, goes_on: &GoesOn<'_>) -> Result<(), Failed> {
+        let mut file = BufWriter::new(File::create(output)?);
         let write = |_, piece: &[u8]| {
-            unlooked += piece.len();
-            if unlooked >= LOOK_BYTES {
-                goes_on()?;
-                unlooked = 0;
-            }
             file.write_all(piece).map_err(|e| format!("{} cannot be written: {e}", output.display()))
         };
-        self.each(in_order, write, |_| Ok(()))?;
+        self.each(in_order, goes_on, write, |_| Ok(()))?;
         Ok(file.flush()?)
     }
 
-    /// Shows `piece` what units wrote to standard output, unit by unit in their order, and `unit` each unit after that.
+    /// Writes what comes of all lines of all standard outputs into the file `output`.
+    fn fold(
+        &self,
+        in_order: &InOrder,
+        fold: Fold,
+        output: &Path,
+        goes_on: &GoesOn<'_>,
+    ) -> Result<(), Failed> {
+        let folding = RefCell::new(Folding::new(fold));
+        let named = |unit: u128| move |why: String| format!("unit {unit} wrote what cannot be merged: {why}");
+        self.each(
+            in_order,
+            goes_on,
+            |unit, piece| folding.borrow_mut().piece(piece).map_err(named(unit)),
+            |stored| folding.borrow_mut().unit_ends().map_err(named(stored.unit)),
+        )?;
+        Ok(fs::write(output, folding.into_inner().result().map_err(Failed)?)?)
+    }
+
+    /// Puts the files of all units into `dir`.
+    fn unpack_all(&self, in_order: &InOrder, dir: &Path, goes_on: &GoesOn<'_>) -> Result<(), Failed> {
+        let unpack = |stored: &Stored| {
+            let mut files = stored.outcome.outputs.files.iter();
+            files.try_for_each(|files| self.unpack(files, dir, goes_on)).map_err(|Failed(why)| why)
+        };
+        self.each(in_order, goes_on, |_, _| Ok(()), unpack)
+    }
+
+    /// Shows `piece` what units wrote to standard output, unit by unit in their order, and `unit` each unit after that; as
+    /// long as it `goes_on`.
     fn each(
         &self,
         in_order: &InOrder,
+        goes_on: &GoesOn<'_>,
         mut piece: impl FnMut(u128, &[u8]) -> Result<(), String>,
         mut unit: impl FnMut(&Stored) -> Result<(), String>,
     ) -> Result<(), Failed> {
@@ -175,7 +182,10 @@ impl Results<'_> {
         in_order.each(|stored| {
             left.remove(stored.unit, stored.end());
             match &stored.outcome.outputs.stdout {
-                Stream::Inline(bytes) => piece(stored.unit, bytes).map_err(Failed)?,
+                Stream::Inline(bytes) => {
+                    goes_on.after_one(bytes.len())?;
+                    piece(stored.unit, bytes).map_err(Failed)?;
+                }
                 Stream::Uploaded { kept, total, .. } if kept < total => {
                     return Err(Failed(format!(
                         "unit {} wrote {total} bytes, of which {kept} were kept: raise `output_limit`, and submit the job anew",
@@ -183,7 +193,8 @@ impl Results<'_> {
                     )));
                 }
                 Stream::Uploaded { hash, kept, .. } => {
-                    self.content(hash, *kept, |bytes| piece(stored.unit, bytes).map_err(Failed))?;
+                    let piece = |bytes: &[u8]| piece(stored.unit, bytes).map_err(Failed);
+                    self.content((hash, *kept), goes_on, piece)?;
                 }
             }
             unit(&stored).map_err(Failed)
@@ -202,8 +213,8 @@ impl Results<'_> {
     /// Shows `piece` a content, in pieces.
     fn content(
         &self,
-        hash: &ContentHash,
-        bytes: u64,
+        (hash, bytes): (&ContentHash, u64),
+        goes_on: &GoesOn<'_>,
         mut piece: impl FnMut(&[u8]) -> Result<(), Failed>,
     ) -> Result<(), Failed> {
         let (mut hasher, mut at) = (blake3::Hasher::new(), 0);
@@ -216,6 +227,7 @@ impl Results<'_> {
             let read = read.filter(|read| !read.is_empty());
             let read =
                 read.ok_or_else(|| Failed(format!("the content {hash} is missing on the scheduler's disk")))?;
+            goes_on.after_one(read.len())?;
             hasher.update(&read);
             at += read.len() as u64;
             piece(&read)?;
@@ -227,16 +239,18 @@ impl Results<'_> {
     }
 
     /// Puts the files of a unit into `dir`.
-    fn unpack(&self, files: &Files, dir: &Path) -> Result<(), Failed> {
+    fn unpack(&self, files: &Files, dir: &Path, goes_on: &GoesOn<'_>) -> Result<(), Failed> {
         let mut archive = unnamed(dir)?;
-        self.content(&files.hash, files.bytes, |piece| Ok(archive.write_all(piece)?))?;
+        self.content((&files.hash, files.bytes), goes_on, |piece| Ok(archive.write_all(piece)?))?;
         archive.rewind()?;
-        archive::each_file(&mut archive, |name, _, content| write_new(&dir.join(name), name, content))
+        archive::each_file(&mut archive, |name, _, content| {
+            write_new(&dir.join(name), name, &mut goes_on.reads(content))
+        })
     }
 }
 
 /// Writes a file of a unit. Where two units made files of one name, neither is the right one.
-fn write_new(path: &Path, name: &str, content: &mut dyn Read) -> Result<(), Failed> {
+fn write_new(path: &Path, name: &str, content: &mut impl Read) -> Result<(), Failed> {
     fs::create_dir_all(path.parent().expect("it lies in a folder"))?;
     match File::options().write(true).create_new(true).open(path) {
         Ok(mut file) => Ok(io::copy(content, &mut file).map(drop)?),
@@ -248,7 +262,11 @@ fn write_new(path: &Path, name: &str, content: &mut dyn Read) -> Result<(), Fail
 }
 
 /// The files that a program made move to where they are kept.
-fn keep(names: &[String], work: &Path, kept: &Path) -> Result<Vec<MergedFile>, Failed> {
+fn keep(
+    names: &[String],
+    (work, kept): (&Path, &Path),
+    goes_on: &GoesOn<'_>,
+) -> Result<Vec<MergedFile>, Failed> {
     let mut files = Vec::new();
     for name in names {
         let made = work.join(name);
@@ -268,16 +286,16 @@ fn keep(names: &[String], work: &Path, kept: &Path) -> Result<Vec<MergedFile>, F
         fs::rename(&made, &to)?;
         // Where it lies is durable before the result is told of.
         to.ancestors().take_while(|path| path.starts_with(kept)).try_for_each(sync_folder)?;
-        files.push(described(&to, name)?);
+        files.push(described(&to, name, goes_on)?);
     }
     Ok(files)
 }
 
 /// A file that is durable from now on.
-fn described(path: &Path, name: &str) -> Result<MergedFile, Failed> {
+fn described(path: &Path, name: &str, goes_on: &GoesOn<'_>) -> Result<MergedFile, Failed> {
     let file = File::open(path)?;
     file.sync_all()?;
     let mut hasher = blake3::Hasher::new();
-    let bytes = hasher.update_reader(&file)?.count();
+    let bytes = hasher.update_reader(goes_on.reads(&file))?.count();
     Ok(MergedFile { name: name.to_owned(), bytes, hash: ContentHash(*hasher.finalize().as_bytes()) })
 }

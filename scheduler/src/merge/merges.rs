@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
-use starfarm_net::private_folder;
+use starfarm_net::{private_folder, remove_all};
 use starfarm_protocol::admin::{JobInfo, MergeInfo, MergeOutcome, MergeState};
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::job::JobState;
@@ -18,7 +18,7 @@ use starfarm_scheduler_core::Farm;
 use crate::host_program;
 use crate::store::disk::{if_there, numbers, replace, sync_folder};
 
-/// How the names of what a job may have here end, behind its number; the last two are folders.
+/// How the names of what a job may have here end, behind its number.
 const ENDINGS: [&str; 6] = ["json", "output", "pid", "stderr", "files", "work"];
 
 /// All merges of a farm.
@@ -200,12 +200,7 @@ impl Merges {
     /// A job is deleted.
     pub(crate) fn delete(&self, job: JobId) -> io::Result<()> {
         self.jobs().remove(&job);
-        let [files @ .., made, work] = ENDINGS;
-        for ending in files {
-            if_there(fs::remove_file(self.path(job, ending)))?;
-        }
-        if_there(fs::remove_dir_all(self.path(job, made)))?;
-        if_there(fs::remove_dir_all(self.path(job, work))).map(drop)
+        ENDINGS.iter().try_for_each(|ending| remove_all(&self.path(job, ending)))
     }
 
     /// Removes what is left of other jobs than these: a scheduler that was killed while it deleted one leaves it there, and

@@ -4,7 +4,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use starfarm_protocol::admin::{JobInfo, MergeState};
 use starfarm_protocol::ids::{Attempt, ContentHash, Epoch, JobId};
@@ -20,6 +22,7 @@ use super::{Merges, Results, merge};
 use crate::store::blobs::Blobs;
 use crate::store::outputs::OutputStore;
 use crate::store::outputs::tests::{FARM, Scratch};
+use crate::store::testing::as_a_user;
 
 const SEEDS: u64 = 100;
 const JOB: JobId = JobId(1);
@@ -418,4 +421,68 @@ fn a_merge_that_fills_the_disk_is_ended_and_leaves_nothing() {
         assert_eq!((outcome.output.is_some(), output.exists()), (is_right, is_right), "{outcome:?}");
         assert!(is_right || outcome.why.contains("was ended: the disk has 7 MiB left"), "{outcome:?}");
     }
+}
+
+/// Only root may remove what lies in a folder of mode 555 without more ado.
+#[test]
+fn a_program_that_leaves_a_folder_nobody_may_write_is_merged_again_and_deleted() {
+    as_a_user(|| {
+        let mut world = World::new(0);
+        world.runs();
+        let (results, merges) = (world.all(), &world.house.merges);
+        for script in
+            ["mkdir d; echo 7 > d/f; chmod 555 d; echo 8", "mkdir -p d/e; echo 7 > d/e/f; chmod 0 d/e d"]
+        {
+            for _ in 0..2 {
+                let outcome = merge(merges, &results, (&by_shell(script, &[]), 1), &|| None);
+                assert_eq!(outcome.why, "", "{script}");
+                assert!(!merges.path(JOB, "work").exists());
+            }
+        }
+        // A scheduler that was killed leaves it.
+        let left = merges.path(JOB, "work").join("d");
+        fs::create_dir_all(&left).unwrap();
+        fs::write(left.join("f"), "7").unwrap();
+        fs::set_permissions(&left, fs::Permissions::from_mode(0o555)).unwrap();
+        merges.delete(JOB).unwrap();
+        assert!(!merges.path(JOB, "work").exists());
+    });
+}
+
+#[test]
+fn a_merge_without_a_program_stops_as_soon_as_it_is_told() {
+    let mut world = World::new(0);
+    world.runs();
+    // Outputs of which the longest takes several looks.
+    let text = b"1\n".repeat(2 << 20);
+    let hash = world.house.blobs.lock().unwrap().put(&text).unwrap();
+    let stdout = Stream::Uploaded { hash, kept: text.len() as u64, total: text.len() as u64 };
+    let outputs = Outputs { files: None, stdout, stderr: Stream::Inline(Vec::new()) };
+    let ran = CommandUnit { units: 1, failed: None, code: 0, duration_us: 1, outputs };
+    let units = (0..world.job.units_total.0).map(|unit| (unit, ran.clone())).collect();
+    world.record(Record::Ran { job: JOB, attempt: Attempt(7), node: NodeId(3), units });
+    let (results, merges) = (world.all(), &world.house.merges);
+    for fold in FOLDS {
+        for stops_at in 1..4 {
+            let looks = AtomicU64::new(0);
+            let stopped = || (looks.fetch_add(1, Relaxed) + 1 >= stops_at).then(|| "was ended".to_owned());
+            let outcome = merge(merges, &results, (&Merge::Fold(fold), 1), &stopped);
+            assert_eq!((&*outcome.why, looks.into_inner()), ("it was ended", stops_at), "{fold:?}");
+        }
+    }
+}
+
+#[test]
+fn a_long_result_is_read_back_only_as_long_as_the_merge_goes_on() {
+    let mut world = World::new(0);
+    world.runs();
+    let (results, merges) = (world.all(), &world.house.merges);
+    let looks = AtomicU64::new(0);
+    let count = || {
+        looks.fetch_add(1, Relaxed);
+        None
+    };
+    let outcome = merge(merges, &results, (&by_shell("head -c 8388608 /dev/zero", &[]), 1), &count);
+    assert_eq!(outcome.why, "");
+    assert!(looks.into_inner() >= 8, "a look at each MiB");
 }

@@ -78,8 +78,12 @@ impl<const N: usize> Sorter<N> {
         Ok(())
     }
 
-    /// All that was added, or what was added before `mark`.
-    pub(crate) fn finish(mut self, mark: Option<usize>) -> io::Result<Sorted<N>> {
+    /// All that was added, or what was added before `mark`; as long as it `goes_on`, which is asked at each page.
+    pub(crate) fn finish(
+        mut self,
+        mark: Option<usize>,
+        mut goes_on: impl FnMut() -> io::Result<()>,
+    ) -> io::Result<Sorted<N>> {
         self.flush()?;
         self.runs.truncate(mark.unwrap_or(usize::MAX));
         let mut cursors: Vec<Cursor<N>> =
@@ -91,6 +95,9 @@ impl<const N: usize> Sorter<N> {
         let file = unnamed(&self.dir)?;
         let (mut writer, mut entries, mut last) = (BufWriter::new(&file), 0, None);
         while let Some(Reverse((entry, run))) = heads.pop() {
+            if entries % READ_ENTRIES == 0 {
+                goes_on()?;
+            }
             if last != Some(entry) {
                 writer.write_all(&entry)?;
                 (entries, last) = (entries + 1, Some(entry));

@@ -1,4 +1,4 @@
-//! For tests: a file system of a few MiB that can be filled.
+//! For tests: a file system of a few MiB that can be filled, and another user.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -52,4 +52,19 @@ impl Drop for SmallDisk {
             let _ = fs::remove_dir(&self.0);
         }
     }
+}
+
+/// Does `act` as a user who is not root, as a scheduler should be: root may do anything, whatever the modes.
+pub(crate) fn as_a_user(act: impl FnOnce() + Send) {
+    std::thread::scope(|scope| {
+        let user = scope.spawn(|| {
+            if rustix::process::geteuid().is_root() {
+                let nobody = rustix::process::Uid::from_raw(65_534);
+                // Of this thread alone and of what it starts; it ends with it.
+                rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
+            }
+            act();
+        });
+        user.join().unwrap();
+    });
 }

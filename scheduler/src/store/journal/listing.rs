@@ -102,7 +102,7 @@ fn list(segments: &Segments, job: JobId, to_end: bool) -> Result<(Listing, u64),
         }
         .map_err(|e| format!("the hits of job {} cannot be put in order: {e}", job.0))
     })?;
-    let hits = sorter.finish(end).map_err(no_room)?;
+    let hits = sorter.finish(end, || Ok(())).map_err(no_room)?;
     Ok((Listing(hits), last))
 }
 

@@ -49,11 +49,19 @@ impl Place {
 }
 
 impl InOrder {
-    /// Puts the outputs of a snapshot in order, by files in `dir`.
-    pub(crate) fn of(snapshot: &Snapshot, dir: &Path) -> io::Result<Self> {
+    /// Puts the outputs of a snapshot in order, by files in `dir`. `goes_on` is asked at each step.
+    ///
+    /// # Errors
+    /// A file cannot be read or written, or it does not go on.
+    pub(crate) fn of(
+        snapshot: &Snapshot,
+        dir: &Path,
+        mut goes_on: impl FnMut() -> io::Result<()>,
+    ) -> io::Result<Self> {
         let (owner, file, again) = snapshot.parts();
         let mut sorter = Sorter::new(dir)?;
         for step in file.iter().flat_map(|file| Walk::new(file.scan(0), owner, 0)) {
+            goes_on()?;
             let Step::Batch(entry, batch) = step? else { continue };
             let Some(file) = file.as_ref().filter(|_| batch.kind == Kind::Outputs) else { continue };
             let pieces = file.pieces(&owner, &entry, &batch)?;
@@ -67,7 +75,7 @@ impl InOrder {
             });
             sorter.add(counting)?;
         }
-        let places = sorter.finish(None)?;
+        let places = sorter.finish(None, goes_on)?;
         Ok(Self { owner, file: file.clone(), places })
     }
 

@@ -79,14 +79,15 @@ pub(super) async fn made_from(desk: &Desk, id: JobId) -> io::Result<Vec<ContentH
 /// What a deleted job wrote goes, and the contents that it was `made_from` or named, and no other job is or does.
 pub(super) async fn give_back(desk: &Arc<Desk>, id: JobId, made_from: Vec<ContentHash>) -> io::Result<()> {
     desk.house.outputs.lock().expect("a panic under the lock ends the process").delete(id)?;
-    desk.house.merges.delete(id)?;
+    // What cannot be removed there, and is told, keeps nothing else from going.
+    let merged = desk.house.merges.delete(id);
     let mut contents = locked(&desk.house.blobs).names.forget(id)?;
     contents.extend(made_from);
     let stay = remove(desk, contents).await?;
     if !stay.is_empty() {
         tokio::spawn(remove_later(Arc::clone(desk), stay));
     }
-    Ok(())
+    merged
 }
 
 /// Removes the contents that nobody needs. Returns those that nobody names, and that stay for a while.
