@@ -160,18 +160,34 @@ impl Merges {
         if_there(fs::remove_file(&told))?.map_or(Ok(()), |()| sync_folder(&told))
     }
 
-    /// It has come to an end.
-    pub(crate) fn end(&self, job: JobId, outcome: MergeOutcome) -> io::Result<()> {
+    /// It has come to an end. How it stands now: a result of which it cannot be written that it is one is none.
+    ///
+    /// # Errors
+    /// What came of it cannot be written, or what is left of a job that was deleted cannot be removed. It has ended all the
+    /// same.
+    pub(crate) fn end(&self, job: JobId, mut outcome: MergeOutcome) -> (MergeState, io::Result<()>) {
         // A job may have been deleted meanwhile.
         if !self.has(job) {
-            return self.delete(job);
+            return (MergeState::Skipped, self.delete(job));
         }
         let bytes = serde_json::to_vec(&outcome).expect("it has no odd keys");
-        replace(&self.path(job, "json"), &bytes)?;
+        let kept = replace(&self.path(job, "json"), &bytes);
+        if let Err(e) = kept.as_ref()
+            && outcome.why.is_empty()
+        {
+            // What there is of it is of no use, and may be why there is no room.
+            ENDINGS.iter().for_each(|ending| drop(remove_all(&self.path(job, ending))));
+            let why = format!(
+                "what came of it cannot be written: {e}: make room, then `starfarm job merge {}`",
+                job.0
+            );
+            outcome = MergeOutcome { why, output: None, files: Vec::new(), ..outcome };
+        }
+        let state = if outcome.why.is_empty() { MergeState::Done } else { MergeState::Failed };
         if let Some(asked) = self.jobs().get_mut(&job) {
             (asked.is_running, asked.wanted_us, asked.outcome) = (false, None, Some(outcome));
         }
-        Ok(())
+        (state, kept)
     }
 
     /// It is known here: not deleted.
@@ -252,6 +268,36 @@ impl Merges {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::testing::SmallDisk;
+
+    /// The disk fills up between the last byte of a result and the few that say what it is.
+    #[test]
+    fn a_merge_whose_end_finds_no_room_has_failed_and_can_be_asked_for_again() {
+        let Some(disk) = SmallDisk::mount(4, "merges::end") else { return };
+        let merges = Merges::new(disk.path().join("merged"));
+        let merge = Merge::Fold(starfarm_protocol::spec::Fold::Concat);
+        let asked = Asked { merge, is_running: true, is_settled: true, wanted_us: None, outcome: None };
+        merges.jobs().insert(JobId(1), asked);
+        fs::write(merges.dir().unwrap().join("1.output"), [7; 1_000]).unwrap();
+        let filler = disk.fill(0);
+        let outcome =
+            MergeOutcome { ended_us: 5, why: String::new(), seconds: 1.0, output: None, files: Vec::new() };
+        let (state, kept) = merges.end(JobId(1), outcome.clone());
+        assert_eq!(kept.unwrap_err().kind(), io::ErrorKind::StorageFull);
+        let stands = || {
+            let jobs = merges.jobs();
+            let asked = &jobs[&JobId(1)];
+            (asked.is_running, asked.outcome.clone().unwrap().why)
+        };
+        let (is_running, why) = stands();
+        assert_eq!((state, is_running), (MergeState::Failed, false));
+        assert!(why.ends_with("make room, then `starfarm job merge 1`"), "{why}");
+        assert!(!merges.path(JobId(1), "output").exists(), "it is no result, and takes room");
+        fs::remove_file(filler).unwrap();
+        let (state, kept) = merges.end(JobId(1), outcome);
+        kept.unwrap();
+        assert_eq!((state, stands()), (MergeState::Done, (false, String::new())));
+    }
 
     #[test]
     fn what_a_kill_left_of_a_deleted_job_goes_with_the_next_start() {

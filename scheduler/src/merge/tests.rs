@@ -298,7 +298,7 @@ impl World {
                 self.tears();
                 continue;
             }
-            self.house.merges.end(JOB, outcome).unwrap();
+            self.house.merges.end(JOB, outcome).1.unwrap();
             self.merged += 1;
             self.may_die();
         }

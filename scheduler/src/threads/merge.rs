@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crossbeam_channel::Sender;
 use starfarm_net::say;
-use starfarm_protocol::admin::{JobInfo, MergeOutcome, MergeState};
+use starfarm_protocol::admin::{JobInfo, MergeOutcome};
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::unit_set::UnitSet;
 
@@ -58,11 +58,16 @@ fn next(house: &House, dispatcher: &Sender<Input>) -> Option<JobId> {
         }
         MergeOutcome { seconds, .. } => format!("the results of job {} are merged, in {seconds:.1} s", job.0),
     };
-    say(&told);
-    let state = if outcome.why.is_empty() { MergeState::Done } else { MergeState::Failed };
-    if let Err(e) = house.merges.end(job, outcome) {
-        say(&format!("what came of merging the results of job {} cannot be kept: {e}", job.0));
-    }
+    let (state, kept) = house.merges.end(job, outcome);
+    say(&match kept {
+        Ok(()) => told,
+        Err(e) if house.merges.has(job) => format!(
+            "the results of job {0} cannot be merged: what came of it cannot be written: {e}: make room, then `starfarm job \
+             merge {0}`",
+            job.0
+        ),
+        Err(e) => format!("what was merged of job {}, which is deleted, cannot be removed: {e}", job.0),
+    });
     house.tell_stored([job]);
     house.count_stored();
     ask(dispatcher, move |farm, now_us, _| {
