@@ -2,8 +2,8 @@
 //! job has a thread of its own while its program runs, so that a slow one holds up no other. A batch counts once it is on
 //! record, and the program's own state with it: whatever is killed in between, the next question goes on from there.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -23,6 +23,8 @@ use crate::host_program::with_scheduler;
 const LOOK: Duration = Duration::from_millis(50);
 /// The same for a job whose program runs.
 const LOOK_RUNNING: Duration = Duration::from_millis(20);
+/// The same while the program is asked.
+const LOOK_ASKED: Duration = Duration::from_millis(200);
 /// Programs that run at one time.
 const PROGRAMS_MAX: usize = 8;
 /// A program that nobody asks anything for so long is ended, and started again when it is needed.
@@ -147,15 +149,19 @@ impl Grower<'_> {
 
     fn next(&self) -> Next {
         let job = self.job;
-        if self.house.shared.no_room.load(Ordering::Relaxed) {
-            // What it names could not be kept.
-            return if self.house.shared.stopping() { Next::Leave } else { Next::Rest };
-        }
+        // What it names could not be kept.
+        let has_room = !self.house.shared.no_room.load(Ordering::Relaxed);
         match super::ask(self.dispatcher, move |farm, _, _| (farm.is_growing(job), farm.wish(job))) {
-            Some((true, Some(wish))) => Next::Ask(wish),
-            Some((true, None)) => Next::Rest,
+            Some((true, Some(wish))) if has_room => Next::Ask(wish),
+            Some((true, _)) => Next::Rest,
             Some((false, _)) | None => Next::Leave,
         }
+    }
+
+    /// The job is paused or has ended, or the scheduler stops: nobody waits for an answer.
+    fn is_over(&self) -> bool {
+        let job = self.job;
+        super::ask(self.dispatcher, move |farm, _, _| farm.is_growing(job)) != Some(true)
     }
 
     fn ask<'s>(
@@ -174,7 +180,17 @@ impl Grower<'_> {
                 program.insert(started.map_err(NoBatch::Wrong)?)
             }
         };
-        let stopped = || with_scheduler(self.house.shared.stopping());
+        let looked = Mutex::new(Instant::now());
+        let is_over = || {
+            let mut looked = looked.lock().expect("nothing panics under it");
+            if looked.elapsed() < LOOK_ASKED {
+                return false;
+            }
+            *looked = Instant::now();
+            self.is_over()
+        };
+        let job_is_over = || is_over().then(|| "was ended with its job".to_owned());
+        let stopped = || with_scheduler(self.house.shared.stopping()).or_else(job_is_over);
         running.ask((wish.next, &wish.state, wish.units), &stopped)
     }
 

@@ -187,6 +187,23 @@ fn an_operators_key_runs_no_program_on_the_schedulers_host() {
     );
 }
 
+/// As many jobs as there are places for programs would else keep all others from getting units.
+#[test]
+fn a_program_that_thinks_for_long_ends_with_its_job() {
+    let farm = Farm::with_workers(1, 1);
+    let dir = farm.temp().path();
+    for (command, state) in [("pause", "paused"), ("cancel", "cancelled")] {
+        let name = format!("{command}.py");
+        let program = decomposer(dir, &name, "time.sleep(3_000)");
+        let text = job(&program, ECHO).replace("[task]", "timeout_seconds = 3_000\n[task]");
+        let id = farm.submit_text(&text);
+        until("it is asked", || !pids(dir, &name).is_empty());
+        farm.cli(&["job", command, &id]).exits(0);
+        until("it has ended", || pids(dir, &name).iter().all(|pid| !alive(*pid)));
+        assert_eq!(farm.job(&id)["state"], state);
+    }
+}
+
 #[test]
 fn a_dry_run_shows_the_first_units_and_run_computes_them_all() {
     let farm = Farm::start();
