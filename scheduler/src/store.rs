@@ -1,6 +1,7 @@
 //! What is on the disk, in the state directory: who the farm is, its journal and ledger, its checkpoint, contents and
 //! outputs; and the disk under it. What the records mean is the core's; when something is written, the threads'.
 
+pub(crate) mod arrivals;
 pub(crate) mod blobs;
 pub(crate) mod checkpoint;
 pub(crate) mod disk;

@@ -34,6 +34,7 @@ use crate::evidence::OnDisk;
 use crate::merge::Merges;
 use crate::rate::Rate;
 use crate::ring::Ring;
+use crate::store::arrivals;
 use crate::store::blobs::Blobs;
 use crate::store::journal::Lister;
 use crate::store::low_water::LowWater;
@@ -136,10 +137,8 @@ impl House {
     /// # Errors
     /// The disk's.
     pub(crate) fn keep(&self, bytes: &[u8]) -> io::Result<ContentHash> {
-        let kept = self.blobs.lock().expect("a panic under the lock ends the process").put_for_job(bytes)?;
-        // A node may have put the same.
-        self.unnamed.lock().expect("a panic under the lock ends the process").forget(&kept);
-        Ok(kept)
+        let kept = arrivals::of_job(self.arrivals(), |blobs| blobs.put_for_job(bytes).map(Some))?;
+        Ok(kept.expect("it was put there"))
     }
 
     /// The same of a content that came in piece by piece.
@@ -147,12 +146,12 @@ impl House {
     /// # Errors
     /// The disk's.
     pub(crate) fn keep_incoming(&self, incoming: &Whole) -> io::Result<()> {
-        let mut blobs = self.blobs.lock().expect("a panic under the lock ends the process");
-        blobs.put_incoming(incoming)?;
-        blobs.keep_for_job(&incoming.hash)?;
-        drop(blobs);
-        self.unnamed.lock().expect("a panic under the lock ends the process").forget(&incoming.hash);
-        Ok(())
+        let kept = arrivals::of_job(self.arrivals(), |blobs| {
+            blobs.put_incoming(incoming)?;
+            blobs.keep_for_job(&incoming.hash)?;
+            Ok(Some(incoming.hash))
+        });
+        kept.map(drop)
     }
 
     /// Whether a content is on the disk as [`House::keep`] would put it there; it stays for a job that is about to name it.
@@ -160,11 +159,13 @@ impl House {
     /// # Errors
     /// The disk's.
     pub(crate) fn has_kept(&self, hash: &ContentHash) -> io::Result<bool> {
-        let has = self.blobs.lock().expect("a panic under the lock ends the process").keep_for_job(hash)?;
-        if has {
-            self.unnamed.lock().expect("a panic under the lock ends the process").forget(hash);
-        }
-        Ok(has)
+        let kept = arrivals::of_job(self.arrivals(), |blobs| Ok(blobs.keep_for_job(hash)?.then_some(*hash)))?;
+        Ok(kept.is_some())
+    }
+
+    /// The books of what comes in.
+    pub(crate) fn arrivals(&self) -> (&Mutex<Unnamed>, &Mutex<Blobs>) {
+        (&self.unnamed, &self.blobs)
     }
 }
 

@@ -3,7 +3,7 @@
 //! written after it, for a replay gives them again. A write or sync that fails stops the process: what was
 //! promised could not be kept, and going on would be to lie.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -14,6 +14,7 @@ use starfarm_scheduler_core::{Record, Trace};
 
 use super::checkpoint::{LookUp, Snapshot};
 use super::{House, Input, stop_gone, stop_if_gone, stop_with};
+use crate::store::arrivals;
 use crate::store::blobs::Blobs;
 use crate::store::disk::Ballast;
 use crate::store::journal::Journal;
@@ -235,17 +236,11 @@ impl JournalThread {
 
     /// Contents that no result has named for long give their room back.
     fn remove_unnamed(&self) {
-        let mut unnamed = self.house.unnamed.lock().expect("a panic under the lock ends the process");
         let now = Instant::now();
-        let old: HashSet<_> = unnamed.take_old(now).into_iter().collect();
-        drop(unnamed);
         self.house.transfers.lock().expect("a panic under the lock ends the process").drop_old(now);
-        let mut blobs = self.house.blobs.lock().expect("a panic under the lock ends the process");
-        blobs.names.drop_old(now);
-        if !old.is_empty() {
-            let removed = blobs.retain(|hash, idle| idle < UNNAMED_KEPT || !old.contains(hash));
-            drop(blobs);
-            self.done(removed.and_then(|_| Blobs::give_room_back(&self.house.blobs)));
+        self.house.blobs.lock().expect("a panic under the lock ends the process").names.drop_old(now);
+        if self.done(arrivals::remove_old(self.house.arrivals(), (now, UNNAMED_KEPT))) {
+            self.done(Blobs::give_room_back(&self.house.blobs));
         }
     }
 

@@ -15,6 +15,7 @@ use tokio::time::timeout;
 use super::channel::Channel;
 use super::desk::Desk;
 use crate::descriptors::are_scarce;
+use crate::store::arrivals;
 use crate::store::blobs::Blobs;
 use crate::store::low_water::{Lack, LowWater};
 use crate::store::transfers::{Incoming, Transfers};
@@ -173,15 +174,13 @@ impl<'a> Shelf for &NodeShelf<'a> {
         self.has_room(self.low_water().lack_amid(announced.total, announced.total))?;
         let Some(whole) = incoming.finish() else { return Ok(false) };
         let (node, now) = (self.allowed().node, Instant::now());
-        let mut blobs = self.blobs();
-        let is_new = blobs.put_incoming(&whole)?;
-        if let Some(node) = node {
-            blobs.names.bring(whole.hash, node, now);
-        }
-        drop(blobs);
-        if is_new {
-            self.unnamed().put(whole.hash, self.key, whole.bytes, now);
-        }
+        arrivals::of_node(self.desk.house.arrivals(), (self.key, now), |blobs, new| {
+            new.extend(blobs.put_incoming(&whole)?.then_some((whole.hash, whole.bytes)));
+            if let Some(node) = node {
+                blobs.names.bring(whole.hash, node, now);
+            }
+            Ok(())
+        })?;
         Ok(true)
     }
 
@@ -194,17 +193,14 @@ impl<'a> Shelf for &NodeShelf<'a> {
         if let Some(why) = allowed.refusal(held, (longest, total)) {
             return Err(no_room(why));
         }
-        let (now, mut new) = (Instant::now(), Vec::new());
-        let mut blobs = self.blobs();
-        let kept = contents.contents().try_for_each(|content| {
-            let (hash, is_new) = blobs.bring(content, allowed.node, now)?;
-            new.extend(is_new.then_some((hash, content.len() as u64)));
-            Ok(())
-        });
-        drop(blobs);
-        let mut unnamed = self.unnamed();
-        new.into_iter().for_each(|(hash, bytes)| unnamed.put(hash, self.key, bytes, now));
-        kept
+        let now = Instant::now();
+        arrivals::of_node(self.desk.house.arrivals(), (self.key, now), |blobs, new| {
+            contents.contents().try_for_each(|content| {
+                let (hash, is_new) = blobs.bring(content, allowed.node, now)?;
+                new.extend(is_new.then_some((hash, content.len() as u64)));
+                Ok(())
+            })
+        })
     }
 
     fn break_off(&self, (mut incoming, announced): Self::Transfer) {
