@@ -11,7 +11,7 @@ use starfarm_protocol::resources::Resources;
 use crate::deed::Deeds;
 use crate::farm::Farm;
 use crate::job::{Job, JobState, Returned};
-use crate::limits::{LOOKS, PATIENCE_US, WHOLE};
+use crate::limits::{LOOKS, PATIENCE_US, ROOM_PAUSE_MAX_US, WHOLE};
 use crate::nodes::{Nodes, Reach};
 use crate::queues::{Size, Task};
 use crate::refill::{Ideal, whole_units};
@@ -323,6 +323,10 @@ impl Job {
     /// long.
     fn keeps(&mut self, unit: u128, choice: &Choice, nodes: &Nodes, now_us: u64) -> Option<(u64, u128)> {
         let lacks_room = self.aversion(choice.id, unit).lacks_room;
+        if lacks_room {
+            // Its pause is a part of how long it waits.
+            self.denied.entry(unit).or_insert(now_us);
+        }
         // What two nodes have no room for does not go to and fro between them.
         let kept = |back: &&Returned| (back.node == choice.id || lacks_room) && back.until_us > now_us;
         if let Some(back) = self.returned_at(unit).filter(kept) {
@@ -338,12 +342,10 @@ impl Job {
         if !same_place && !self.others_first(unit, choice, nodes) {
             return None;
         }
-        if lacks_room {
-            // Nothing but a larger disk would change that.
-            return Some((now_us + PATIENCE_US, unit + 1));
-        }
         let deaths = self.units.deaths.of(unit).count();
-        let until_us = *self.denied.entry(unit).or_insert(now_us) + (PATIENCE_US << deaths.min(6));
+        // Little but a larger disk would change that. Yet the others may be busy for weeks, and files may have gone.
+        let patience_us = if lacks_room { ROOM_PAUSE_MAX_US } else { PATIENCE_US << deaths.min(6) };
+        let until_us = *self.denied.entry(unit).or_insert(now_us) + patience_us;
         (until_us > now_us).then_some((until_us, if same_place { u128::MAX } else { unit + 1 }))
     }
 }

@@ -65,7 +65,7 @@ pub const PATIENCE_US: u64 = 10_000_000;
 /// when these have waited long enough to go to any node. So many pieces that it gave back side by side are one look.
 pub const LOOKS: usize = 64;
 /// What a node has no room for goes there again after [`RETURN_PAUSE_MIN_US`], doubled each time, up to this, where no other node
-/// is left: as the question whether it can run a job.
+/// is left: as the question whether it can run a job. So long at most it waits for another.
 pub const ROOM_PAUSE_MAX_US: u64 = PROBE_MAX_US;
 /// What a node gave back unasked goes to the same node again after this; doubled each time, up to
 /// [`RETURN_PAUSE_MAX_US`].

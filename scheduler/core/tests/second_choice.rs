@@ -187,16 +187,36 @@ fn what_had_no_room_is_tried_again_at_once_where_a_person_says_so_or_the_worker_
 
 /// They are busy for long: whoever has room for it.
 #[test]
-fn a_unit_waits_for_a_node_with_room_however_long_that_is_busy() {
+fn a_unit_waits_for_a_node_with_room_though_that_is_busy_for_long() {
     check_after(
         "submit 4 command retries 0 units 1\n join b slots 1 queue 1\n ack b\n join a slots 1 queue 1\n ack a",
-        "ran a 2+1 room\n ran a 3+1 ok\n tasks a\n live 900000 a none b 0+2\n tasks a\n ran b 0+2 ok,ok\n ack b\n ran b 2+1 ok",
+        "ran a 2+1 room\n ran a 3+1 ok\n tasks a\n live 600000 a none b 0+2\n tasks a\n ran b 0+2 ok,ok\n ack b\n ran b 2+1 ok",
         expect![[r#"
             0: a has 0 tasks
             0: to a: ack results [(1, 2)]
-            900000: a has 0 tasks
-            900000: to b: ack results [(1, 1)]; offer job 1: 5=2+1
-            900000: job 1 finished
+            600000: a has 0 tasks
+            600000: to b: ack results [(1, 1)]; offer job 1: 5=2+1
+            600000: job 1 finished
+        "#]],
+    );
+}
+
+/// The other would have run it, and did not come to it for weeks; meanwhile the first had room again.
+#[test]
+fn a_unit_that_waits_for_a_node_that_never_comes_to_it_is_tried_again_where_it_had_no_room() {
+    check_after(
+        "submit 4 command retries 0 units 1\n join b slots 1 queue 1\n ack b\n join a slots 1 queue 1\n ack a",
+        "ran a 2+1 room\n ran a 3+1 ok\n live 639000 a none b 0+2\n tasks a\n live 640000 a none b 0+2\n ack a
+         tasks a\n ran a 2+1 room\n live 660000 a none b 0+2\n tasks a\n ran b 0+2 ok,ok\n ack b\n ran b 2+1 ok",
+        expect![[r#"
+            0: to a: ack results [(1, 2)]
+            639000: a has 0 tasks
+            640000: to a: offer job 1: 5=2+1
+            640000: a has 1 tasks
+            640000: to a: ack results [(3, 3)]
+            660000: a has 0 tasks
+            660000: to b: ack results [(1, 1)]; offer job 1: 6=2+1
+            660000: job 1 finished
         "#]],
     );
 }
