@@ -82,7 +82,7 @@ impl Farm {
             job.refused_by.retain(|id, _| !renewed.contains_key(id));
             let is_another = |id: NodeId| renewed.get(&id) == Some(&true);
             job.returned.retain(|_, back| !is_another(back.node));
-            job.units.roomless.retain(|said| !is_another(said.1));
+            job.units.roomless.retain_nodes(|id| !is_another(id));
         }
     }
 

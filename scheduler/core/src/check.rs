@@ -104,6 +104,9 @@ impl Farm {
             if job.state.ended() && undecided > 0 {
                 return Err(format!("job {id} has ended but waits"));
             }
+            if !job.units.roomless.is_counted() {
+                return Err(format!("job {id}: who lacks room for its units is miscounted"));
+            }
             job.hits.check(|unit| coverage.is_done(unit)).map_err(|e| format!("job {id}: {e}"))?;
             if coverage.count(Class::Failed) != job.units.failed.units() {
                 return Err(format!("job {id}: {} failed units are named", job.units.failed.units()));

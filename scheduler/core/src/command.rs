@@ -18,7 +18,6 @@ use crate::farm::Farm;
 use crate::job::{Body, JobFacts, JobState, NewJob};
 use crate::limits::JOBS_MAX;
 use crate::nodes::Reach;
-use crate::per_unit::PerUnit;
 
 /// Why a command was not carried out.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -226,7 +225,7 @@ impl Farm {
         let job = self.jobs.at_mut(id);
         job.refused_by.clear();
         job.returned.clear();
-        job.units.roomless = PerUnit::default();
+        job.units.roomless = Default::default();
     }
 
     /// Carries out a command on the node of that name.

@@ -1,7 +1,7 @@
 //! The body of a result, read: it fits the work and the interval, or it is none. And what a result says of speed.
 
 use starfarm_protocol::job::Per;
-use starfarm_protocol::wire::{CommandUnit, HitEntry, ResultEntry};
+use starfarm_protocol::wire::{CommandUnit, FailReason, HitEntry, ResultEntry, Stream};
 
 use crate::job::{Body, WorkFacts};
 
@@ -18,6 +18,21 @@ impl Found {
     fn of_each(outcomes: Vec<CommandUnit>, units: u64) -> Option<Self> {
         let is_each = outcomes.len() as u64 == units && outcomes.iter().all(|outcome| outcome.units == 1);
         is_each.then_some(Self::Ran(outcomes))
+    }
+
+    /// The node had no room for the files of any of its units: nothing ran.
+    pub(crate) fn lacks_all_room(&self) -> bool {
+        matches!(self, Self::Ran(ran) if ran.iter().all(|unit| unit.failed == Some(FailReason::Room)))
+    }
+
+    /// What the node says of the last unit that it has no room for; empty where it says nothing.
+    pub(crate) fn why_no_room(&self) -> String {
+        let Self::Ran(ran) = self else { return String::new() };
+        let last = ran.iter().rev().find(|unit| unit.failed == Some(FailReason::Room));
+        match last.map(|unit| &unit.outputs.stderr) {
+            Some(Stream::Inline(words)) => String::from_utf8_lossy(words).trim().to_owned(),
+            _ => String::new(),
+        }
     }
 }
 

@@ -67,6 +67,9 @@ pub const LOOKS: usize = 64;
 /// What a node has no room for goes there again after [`RETURN_PAUSE_MIN_US`], doubled each time, up to this, where no other node
 /// is left: as the question whether it can run a job. So long at most it waits for another.
 pub const ROOM_PAUSE_MAX_US: u64 = PROBE_MAX_US;
+/// A node that has said so of this many units of a job which still wait has no room for the job: it refuses that, as it does by
+/// itself after 256 in a row. So many are remembered one by one.
+pub const ROOMLESS_UNITS_MAX: usize = 1_024;
 /// What a node gave back unasked goes to the same node again after this; doubled each time, up to
 /// [`RETURN_PAUSE_MAX_US`].
 pub const RETURN_PAUSE_MIN_US: u64 = 1_000_000;

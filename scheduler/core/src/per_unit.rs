@@ -80,10 +80,16 @@ impl<T: Happening> PerUnit<T> {
     }
 
     /// Nothing happened to [lo, hi) any more.
-    pub(crate) fn remove(&mut self, Interval { lo, hi }: Interval) {
+    pub(crate) fn remove(&mut self, at: Interval) {
+        self.take(at, |_| ());
+    }
+
+    /// The same; `gone` is shown what had happened.
+    pub(crate) fn take(&mut self, Interval { lo, hi }: Interval, mut gone: impl FnMut(T)) {
         let mut from = Included((lo, T::FIRST));
         while let Some(&of) = self.0.range((from, Excluded((hi, T::FIRST)))).next() {
             self.0.remove(&of);
+            gone(of.1);
             from = Excluded(of);
         }
     }

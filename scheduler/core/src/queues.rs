@@ -10,6 +10,7 @@ mod decided;
 mod dispatched;
 mod global;
 mod holders;
+mod no_room;
 mod node_list;
 mod offers;
 mod places;

@@ -128,7 +128,12 @@ impl Farm {
             }
             Outcome::Refused => {
                 self.take_back(id, entry, now_us);
-                self.on_refused(id, entry, now_us, deeds);
+                self.on_refused(
+                    id,
+                    (entry.job, String::from_utf8_lossy(entry.body).into_owned()),
+                    now_us,
+                    deeds,
+                );
                 Verdict::Refused
             }
         };
@@ -186,7 +191,7 @@ impl Farm {
         {
             self.compare(id, entry, hits, deeds);
         }
-        self.forget_refusal(id, entry);
+        self.forget_refusal(id, entry, &found);
         let passed_before = self.jobs.at(job_id).units.coverage().count(Class::Done) > 0;
         let (mut known, mut roomless, mut again) = (Vec::new(), Vec::new(), 0);
         let (counted, has_passed) = match &found {
@@ -202,7 +207,7 @@ impl Farm {
         assert!(counted <= at.units(), "no unit of a result counts twice");
         let (owners, given_us) = self.leave_tasks(id, entry.duration_us);
         known.into_iter().for_each(|unit| self.give_found_back(id, job_id, unit, now_us));
-        again += self.take_roomless_back(id, entry, roomless, now_us);
+        again += self.take_roomless_back(id, (entry, &found), roomless, now_us, deeds);
         let lacks = rights.lacks();
         // What speaks of units that the node was not given says neither how fast nor how well it is.
         if counted > 0 && lacks == 0 {

@@ -8,6 +8,7 @@ use starfarm_protocol::wire::{Outcome, ResultEntry};
 
 use crate::deed::Deeds;
 use crate::farm::Farm;
+use crate::found::Found;
 use crate::health::{Probe, Shirk};
 use crate::job::Refusal;
 
@@ -58,8 +59,11 @@ impl Farm {
         back
     }
 
-    /// The node can run the job after all, if it was given this since it refused that.
-    pub(crate) fn forget_refusal(&mut self, id: NodeId, entry: &ResultEntry<'_>) {
+    /// The node can run the job after all, if it was given this since it refused that and had room for any of it.
+    pub(crate) fn forget_refusal(&mut self, id: NodeId, entry: &ResultEntry<'_>, found: &Found) {
+        if found.lacks_all_room() {
+            return;
+        }
         let refused_by = &mut self.jobs.at_mut(entry.job).refused_by;
         if refused_by.get(&id).is_some_and(|refusal| entry.attempt >= refusal.after) {
             refused_by.remove(&id);
@@ -68,18 +72,23 @@ impl Farm {
 
     /// The node lacks something that the job needs. The first word begins the pause until it is asked again; those
     /// that follow are of tasks that it had already, or the answer to that.
-    pub(crate) fn on_refused(&mut self, id: NodeId, entry: &ResultEntry<'_>, now_us: u64, deeds: &mut Deeds) {
+    pub(crate) fn on_refused(
+        &mut self,
+        id: NodeId,
+        (job_id, why): (JobId, String),
+        now_us: u64,
+        deeds: &mut Deeds,
+    ) {
         // Of a job that has ended nothing is given out: there is nothing to remember.
-        let Some(job) = self.jobs.unfinished_mut(entry.job) else { return };
+        let Some(job) = self.jobs.unfinished_mut(job_id) else { return };
         let after = self.queues.next_attempt();
-        let why = String::from_utf8_lossy(entry.body).into_owned();
         if let Some(refusal) = job.refused_by.get_mut(&id) {
             (refusal.why, refusal.after) = (why, after);
             return;
         }
         job.refused_by.insert(id, Refusal { why: why.clone(), probe: Probe::first(now_us), after });
         let node = self.nodes.at(id).name.clone();
-        deeds.event(Event::NodeRefused { node, job: entry.job, why });
+        deeds.event(Event::NodeRefused { node, job: job_id, why });
         // What was kept for it may go to others.
         self.work_came();
     }

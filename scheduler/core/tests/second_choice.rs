@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::check_after;
+use common::{Bench, check_after, config};
 use expect_test::expect;
 
 /// It was given to nobody: it had failed on the one, and the other had died of it.
@@ -241,4 +241,23 @@ fn what_a_node_has_no_room_for_takes_no_run_from_a_unit_and_makes_it_no_sick_nod
             0: a up, b up
         "#]],
     );
+}
+
+/// Memory grew with each unit of the job, and it was never doubted.
+#[test]
+fn a_node_that_has_no_room_for_any_unit_of_a_large_job_refuses_it_and_is_asked_ever_later() {
+    let mut bench = Bench::new(config());
+    bench.run("submit 2000 command retries 0 units 2000\n join a slots 1\n ack a");
+    let says = vec!["room"; 50].join(",");
+    let all: Vec<_> = (0..2_000).step_by(50).map(|lo| format!("ran a {lo}+50 {says}")).collect();
+    let mut story = bench.run(&all.join("\n"));
+    story += &bench.run("live 9000 a none\n tasks a\n live 10000 a none\n ack a\n tasks a\n show 1");
+    expect![[r#"
+        0: node a refused job 1: of 1024 units and more: its files have no room there
+        0: to a: ack results [(1, 40)]
+        9000: a has 0 tasks
+        10000: to a: offer job 1: 2=0+1
+        10000: a has 1 tasks
+        10000: job 1 is running: done 0, out 1, waiting 1999, resent tasks 1044, refused by a: of 1024 units and more: its files have no room there
+    "#]].assert_eq(&story);
 }

@@ -7,6 +7,7 @@ use starfarm_protocol::job::FailedUnit;
 
 use super::coverage::Coverage;
 use super::global::Alone;
+use super::no_room::NoRoom;
 use crate::per_unit::PerUnit;
 use crate::runs::Runs;
 
@@ -22,7 +23,7 @@ pub(crate) struct JobUnits {
     pub(crate) failures: PerUnit<(Attempt, NodeId)>,
     /// Units that these nodes have no room for, and the attempts in which they said so: they did not run. Not on record: after
     /// a start they are asked again.
-    pub(crate) roomless: PerUnit<(Attempt, NodeId)>,
+    pub(crate) roomless: NoRoom,
     /// Units that had failed and were wanted again, and the first attempt after that: what fails in an
     /// earlier one was counted before.
     pub(crate) reopened: Runs<Attempt>,
@@ -38,7 +39,7 @@ impl JobUnits {
             coverage: Coverage::new(units),
             failed: Runs::default(),
             failures: PerUnit::default(),
-            roomless: PerUnit::default(),
+            roomless: NoRoom::default(),
             reopened: Runs::default(),
             deaths: PerUnit::default(),
         }
@@ -68,15 +69,13 @@ impl JobUnits {
 
     /// The job has ended: what is kept of single units is what they came to.
     pub(crate) fn forget_trials(&mut self) {
-        (self.failures, self.roomless) = Default::default();
+        (self.failures, self.roomless) = (PerUnit::default(), NoRoom::default());
         (self.reopened, self.deaths) = Default::default();
     }
 
     /// Node `id` has no room for `unit`, as it says in `attempt`.
     pub(crate) fn lacks_room(&mut self, unit: u128, attempt: Attempt, id: NodeId) {
-        let before: Vec<_> = self.roomless.of(unit).filter(|said| said.1 == id).collect();
-        before.into_iter().for_each(|said| self.roomless.retract(unit, said));
-        self.roomless.insert(unit, (attempt, id));
+        self.roomless.say(unit, attempt, id);
     }
 
     /// Units of `at` that are to take nothing with them, in order.
