@@ -26,6 +26,8 @@ impl Farm {
         let count = units.len() as u128;
         let mut beyond: Vec<Interval> = Vec::new();
         for unit in units {
+            // The same answer may come again.
+            self.may_report_later(id, entry.job, Interval::one(unit));
             let job = self.jobs.at_mut(entry.job);
             let roomless = &job.units.roomless;
             let is_known = roomless.of(unit).any(|said| said.1 == id);

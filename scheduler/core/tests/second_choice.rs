@@ -155,14 +155,14 @@ fn a_unit_whose_files_no_node_has_room_for_waits_for_one_that_has() {
          ran a 0+1 room\n ran b 0+1 room\n show 1\n join c slots 1\n ack c\n ran c 0+1 ok",
         expect![[r#"
             0: to b: offer job 1: 3=0+1
-            0: job 1 is running: done 1, out 0, waiting 1, resent tasks 2, since unit 0 waits for a node whose disk has room for its files
+            0: job 1 is running: done 1, out 0, waiting 1, duplicate 1, resent tasks 2, since unit 0 waits for a node whose disk has room for its files
             0: to a: ack results [(1, 1), (1, 2)]
             0: to b: ack results [(1, 1)]
             2000: to a: offer job 1: 4=0+1
-            2000: job 1 is running: done 1, out 0, waiting 1, resent tasks 3, since unit 0 waits for a node whose disk has room for its files
+            2000: job 1 is running: done 1, out 0, waiting 1, duplicate 1, resent tasks 3, since unit 0 waits for a node whose disk has room for its files
             2000: to a: ack results [(3, 3)]
             6000: to a: offer job 1: 5=0+1
-            20000: job 1 is running: done 1, out 0, waiting 1, resent tasks 4, since unit 0 waits for a node whose disk has room for its files
+            20000: job 1 is running: done 1, out 0, waiting 1, duplicate 2, resent tasks 4, since unit 0 waits for a node whose disk has room for its files
             20000: node c joined: 1 slot, boot 0000000000000001
             20000: to c: welcome epoch 1; offer job 1: 6=0+1
             20000: job 1 finished
@@ -238,6 +238,19 @@ fn what_a_node_has_no_room_for_takes_no_run_from_a_unit_and_makes_it_no_sick_nod
             0: to b: ack results [(6, 6)]; offer job 1: 9=6+1
             0: job 1 finished
             0: job 1 is finished: done 12, out 0, waiting 0, resent tasks 7
+            0: a up, b up
+        "#]],
+    );
+}
+
+/// Its answer was lost, and it was quarantined for units that it was not given: it had been.
+#[test]
+fn what_had_no_room_may_be_said_again_however_often() {
+    check_after(
+        "submit 8 command retries 0 units 4\n join a slots 1\n ack a\n join b slots 1\n ack b",
+        "ran a 0+4 ok,room,ok,ok\n again a\n again a\n again a\n again a\n again a\n again a\n nodes",
+        expect![[r#"
+            0: to b: offer job 1: 3=1+1
             0: a up, b up
         "#]],
     );
