@@ -28,7 +28,7 @@ pub(crate) enum Replacement {
 }
 
 impl Form {
-    /// The form of `value`. An extension begins with the last dot, which is not the value's last byte.
+    /// The form of `value`. An extension begins with the last dot, with nothing behind that as well.
     pub(crate) fn of(self, value: &[u8]) -> &[u8] {
         match self {
             Form::Whole => value,
@@ -65,7 +65,7 @@ impl Replacement {
 
 fn without_extension(value: &[u8]) -> &[u8] {
     match value.iter().rposition(|byte| matches!(byte, b'.' | b'/')) {
-        Some(at) if value[at] == b'.' && at + 1 < value.len() => &value[..at],
+        Some(at) if value[at] == b'.' => &value[..at],
         _ => value,
     }
 }
@@ -123,7 +123,9 @@ mod tests {
             ("a", ["a", "a", ".", "a"]),
             ("/a", ["/a", "a", "/", "a"]),
             ("a/b/", ["a/b/", "", "a", ""]),
-            ("a/b.", ["a/b.", "b.", "a", "b."]),
+            ("a/b.", ["a/b", "b.", "a", "b"]),
+            ("..", [".", "..", ".", "."]),
+            ("x/..", ["x/.", "..", "x", "."]),
             ("/", ["/", "", "/", ""]),
             ("a//b", ["a//b", "b", "a", "b"]),
             ("", ["", "", ".", ""]),
