@@ -15,6 +15,8 @@ mod source;
 mod streams;
 mod tree;
 
+use std::path::Path;
+
 use starfarm_events::counted;
 use starfarm_protocol::admin::JobInfo;
 use starfarm_protocol::ids::JobId;
@@ -32,6 +34,7 @@ pub(crate) use follow::{Follower, Sinks};
 use lost::lost;
 use pages::Pages;
 use saving::Saving;
+use show::Outputs;
 use source::OfJob;
 use streams::StreamFiles;
 
@@ -42,8 +45,8 @@ pub(crate) struct Choice<'a> {
     /// Only these, if not all.
     pub(crate) units: Option<UnitSet>,
     pub(crate) folder: Option<&'a Folder>,
-    /// Files were written before.
-    pub(crate) has_files: bool,
+    /// Files were written there before.
+    pub(crate) written: Option<&'a Path>,
 }
 
 pub(crate) fn run(context: &mut Context, results: &Results) -> Result<(), Failure> {
@@ -70,7 +73,7 @@ pub(crate) fn run(context: &mut Context, results: &Results) -> Result<(), Failur
         Some(folder) if results.streams.are_any() => save_streams(&mut client, results, folder),
         folder => {
             let (wanted, units, folder) = (results.wanted, results.unit.clone(), folder.as_ref());
-            let choice = Choice { wanted, units, folder, has_files: false };
+            let choice = Choice { wanted, units, folder, written: None };
             print(&mut client, id, choice, &mut context.printer)
         }
     }
@@ -96,7 +99,9 @@ fn follow(
 ) -> Result<(), Failure> {
     let (id, units) = (results.job.id, results.unit.clone());
     let saving = folder.map(|folder| saving(client, results, folder)).transpose()?;
-    let sinks = Sinks::results(!results.streams.are_any(), results.keep_order).saving_all(saving);
+    let outputs = Outputs::of_failed(saving.is_some() && units.is_none());
+    let outputs = (!results.streams.are_any()).then_some(outputs);
+    let sinks = Sinks::results(outputs, results.keep_order).saving_all(saving);
     let rides_out = sinks.can_begin_anew();
     let mut follower = Follower::of_farm(id, sinks, units.clone());
     let waiting = Waiting { look: Some(LOOK), paused: true, rides_out, ..Waiting::of_person(false, None) };
@@ -110,10 +115,12 @@ fn follow(
     let seen = follower.printed().map(beside).transpose()?.unwrap_or_default();
     printer.flush()?;
     follower.settle(client)?;
-    if results.streams.are_any()
-        && let Some((folder, files)) = follower.saved()
-    {
-        say_saved(folder, files);
+    match follower.saved() {
+        Some(saving) if results.streams.are_any() => say_saved(&saving.folder, saving.files),
+        Some(saving) if printer.format == Format::Table => {
+            say_made(saving.folder.dir(), saving.made, results.unit.is_none().then_some(id));
+        }
+        _ => {}
     }
     lost(client, id, &seen)
 }
@@ -139,18 +146,25 @@ pub(crate) fn print(
     printer: &mut Printer,
 ) -> Result<(), Failure> {
     let mut source = OfJob { client, id };
-    let has_files = choice.folder.is_some() || choice.has_files;
+    let dir = choice.folder.map(Folder::dir).or(choice.written);
+    let are_of_failed = dir.is_some() && choice.units.is_none();
+    // Where only this run has the farm, nobody can ask it for more.
+    let left_out = choice.folder.filter(|_| are_of_failed).map(|_| id);
     let pages = Pages::new(&mut source, choice.wanted)?.only(choice.units).into_folder(choice.folder);
     if pages.are_empty() {
         say(&format!("job {} has no hits, failed units or outputs", id.0));
     }
-    let seen = show::all(pages, id, printer)?;
+    let seen = show::all(pages, id, Outputs::of_failed(are_of_failed), printer)?;
     printer.flush()?;
     if let Some(words) = wait::cut(seen.cut) {
         say(&format!("{words}; `cut_at` and `total` in JSON say where and how much"));
     }
-    if seen.files > 0 && !has_files {
-        say(&human::made(seen.files, &format!("starfarm results {} --dir DIR", id.0)));
+    match dir {
+        Some(dir) if printer.format == Format::Table => say_made(dir, seen.files, left_out),
+        None if seen.files > 0 => {
+            say(&human::made(seen.files, &format!("starfarm results {} --dir DIR", id.0)));
+        }
+        _ => {}
     }
     lost(client, id, &seen)
 }
@@ -166,6 +180,14 @@ fn save_streams(client: &mut Client, results: &Results, folder: Folder) -> Resul
     let seen = saving.settle(&mut OfJob { client, id }, &units)?;
     say_saved(&saving.folder, saving.files);
     lost(client, id, &seen)
+}
+
+/// How many files are in the folder, and how to see of job `left_out` what is not printed beside them.
+fn say_made(dir: &Path, files: u64, left_out: Option<JobId>) {
+    let shown = human::printable(&dir.display().to_string());
+    let rest = left_out
+        .map_or_else(String::new, |id| format!("; `starfarm results {}` prints what units wrote", id.0));
+    say(&format!("{} in {shown}{rest}", counted(files, "file")));
 }
 
 fn say_saved(folder: &Folder, files: u64) {

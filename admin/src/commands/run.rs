@@ -51,7 +51,7 @@ pub(crate) fn run(context: &mut Context, run: &Run) -> Result<Exit, Failure> {
     let merges = matches!(&job.spec.work, Work::Command(command) if command.merge.is_some());
     let is_merged = merges && is_text && !is_bare && flags.results.is_none();
     let (merged_into, folder) = if is_merged { (folder, None) } else { (None, folder) };
-    let has_files = folder.is_some();
+    let written = run.dir.as_deref().filter(|_| folder.is_some());
     let sinks = Sinks::open(flags, run.resume || flags.resume_failed, prints)?.saving(folder);
     let state = state_folder(run, &job)?;
     let signals = Signals::count()?;
@@ -85,7 +85,7 @@ pub(crate) fn run(context: &mut Context, run: &Run) -> Result<Exit, Failure> {
         let job = farm.client.job(id)?;
         finished.map_err(|failure| left(failure, &job, &state))?;
         if !is_bare && flags.results.is_none() {
-            let choice = Choice { folder: merged_into.as_ref(), has_files, ..Choice::default() };
+            let choice = Choice { folder: merged_into.as_ref(), written, ..Choice::default() };
             print_results(&mut farm.client, id, choice, is_text, printer)?;
         }
         follower.settle(&mut farm.client)?;

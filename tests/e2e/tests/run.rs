@@ -137,3 +137,36 @@ fn two_runs_in_one_state_directory_are_one_too_many() {
     first.signal(Signal::INT);
     assert_eq!(first.wait(), 130);
 }
+
+/// A renderer's lines went by for each frame, and the files were not counted.
+#[test]
+fn with_a_folder_for_the_files_a_person_sees_what_failed_units_wrote_alone() {
+    let dir = TempDir::new();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let starfarm = |words: &[&str]| {
+        let mut command = program("starfarm", dir.path());
+        command.args(words);
+        run(command)
+    };
+    let script = "echo said {}; test {} != 1 || exit 3; echo {} > {}.out";
+    let line = ["--outputs", "{}.out", "--range", "0..3", "--", "sh", "-c", script];
+    let begin = ["run", "--slots", "2", "--state", &path("s"), "--dir", &path("out")];
+    let reply = starfarm(&[&begin[..], &line].concat());
+    reply.exits(1).says(&["2 files in"]);
+    let is_brief =
+        |text: &str| text.contains("said 1") && !text.contains("said 0") && !text.contains("said 2");
+    assert!(is_brief(&reply.stdout), "{}", reply.stdout);
+    let results = |words: &[&str]| starfarm(&[&["--farm", &path("s"), "results", "1"][..], words].concat());
+    let reply = results(&["--dir", &path("again")]);
+    reply.exits(0).says(&["2 files in", "`starfarm results 1` prints what units wrote"]);
+    assert!(is_brief(&reply.stdout), "{}", reply.stdout);
+    for whole in [
+        &["--dir", &path("again"), "--unit", "0..3"][..],
+        &["--dir", &path("again"), "--output", "quiet"],
+        &[],
+    ] {
+        let reply = results(whole);
+        let said = ["said 0", "said 2"].map(|words| reply.stdout.contains(words));
+        assert_eq!(said, [true, true], "{whole:?}: {}", reply.stdout);
+    }
+}

@@ -64,8 +64,8 @@ impl Sinks {
     }
 
     /// Outputs as `starfarm results` prints them.
-    pub(super) fn results(prints: bool, keep_order: bool) -> Self {
-        let print = prints.then(|| Print::Results(Outputs::default()));
+    pub(super) fn results(outputs: Option<Outputs>, keep_order: bool) -> Self {
+        let print = outputs.map(Print::Results);
         Self { print, keep_order, ..Self::default() }
     }
 
@@ -197,9 +197,9 @@ impl Follower {
         lost(client, id, &seen)
     }
 
-    /// The folder that it writes into, and how many files it made there of what units wrote.
-    pub(super) fn saved(&self) -> Option<(&Folder, u64)> {
-        self.sinks.saving.as_ref().map(|saving| (&saving.folder, saving.files))
+    /// The folder that it writes into, and what it wrote there.
+    pub(super) fn saved(&self) -> Option<&Saving> {
+        self.sinks.saving.as_ref()
     }
 
     /// How results were printed.

@@ -18,11 +18,13 @@ pub(crate) struct Saving {
     written: UnitSet,
     /// Files for what units wrote.
     pub(super) files: u64,
+    /// Files that units made.
+    pub(super) made: u64,
 }
 
 impl Saving {
     pub(super) fn new(folder: Folder, streams: Option<StreamFiles>) -> Self {
-        Self { folder, streams, written: UnitSet::default(), files: 0 }
+        Self { folder, streams, written: UnitSet::default(), files: 0, made: 0 }
     }
 
     /// Writes what there is of a run that counts. What is lost on the scheduler's disk is left to [`Saving::settle`].
@@ -39,6 +41,10 @@ impl Saving {
         for files in &mut output.files {
             files.lost = self.folder.take(source, files, there)?;
             is_whole &= files.lost.is_none();
+            // Those of another run are in the places of these.
+            if files.lost.is_none() && there == There::Stays {
+                self.made += u64::from(files.count);
+            }
         }
         match is_whole {
             true => self.written.insert(lo, hi),

@@ -13,9 +13,15 @@ use crate::human;
 use crate::output::table::{Cell, Table, left, right};
 use crate::output::{Format, Printer, Style, json};
 
-pub(super) fn all(pages: Pages<'_>, id: JobId, printer: &mut Printer) -> Result<Seen, Failure> {
+/// Prints all results; `outputs` says which outputs a person sees.
+pub(super) fn all(
+    pages: Pages<'_>,
+    id: JobId,
+    outputs: Outputs,
+    printer: &mut Printer,
+) -> Result<Seen, Failure> {
     match printer.format {
-        Format::Table => as_table(pages, printer),
+        Format::Table => as_table(pages, outputs, printer),
         Format::Json => as_json(pages, id, printer),
         Format::Jsonl => as_lines(pages, printer),
         Format::Quiet => as_values(pages, printer),
@@ -90,10 +96,9 @@ pub(super) fn bytes(text: &str, hex: Option<&str>) -> Vec<u8> {
     hex.and_then(from_hex).unwrap_or_else(|| text.as_bytes().to_vec())
 }
 
-fn as_table(mut pages: Pages<'_>, printer: &mut Printer) -> Result<Seen, Failure> {
+fn as_table(mut pages: Pages<'_>, mut outputs: Outputs, printer: &mut Printer) -> Result<Seen, Failure> {
     pages.hits(|page| printer.text(&hits(&page)))?;
     pages.failed(|page| printer.text(&failed(&page)))?;
-    let mut outputs = Outputs::default();
     let seen = pages.outputs(|output| outputs.show(&output, printer))?;
     outputs.end(printer)?;
     printer.text(&lost(&seen.lost))?;
@@ -135,13 +140,21 @@ pub(super) fn beside(
 pub(super) struct Outputs {
     /// Units that passed and wrote nothing: a person is told their number.
     silent: u128,
+    /// A person sees those of failed units alone.
+    are_of_failed: bool,
 }
 
 impl Outputs {
+    /// For a person whose files are in a folder: of units that passed these are what is wanted.
+    pub(super) fn of_failed(are_of_failed: bool) -> Self {
+        Self { are_of_failed, ..Self::default() }
+    }
+
     pub(super) fn show(&mut self, output: &OutputInfo, printer: &mut Printer) -> Result<(), Failure> {
         match printer.format {
             Format::Quiet => printer.bytes(&bytes(&output.stdout.text, output.stdout.hex.as_deref())),
             Format::Json | Format::Jsonl => printer.line_of("output", output),
+            Format::Table if self.are_of_failed && output.failed.is_none() => Ok(()),
             Format::Table
                 if output.failed.is_none() && output.stdout.total == 0 && output.stderr.total == 0 =>
             {
@@ -267,8 +280,9 @@ mod tests {
 
     #[track_caller]
     fn check(fake: &mut Fake, format: Format, expected: Expect) {
-        let text =
-            printed(format, |printer| all(Pages::new(fake, Wanted::default())?, JobId(7), printer).map(drop));
+        let text = printed(format, |printer| {
+            all(Pages::new(fake, Wanted::default())?, JobId(7), Outputs::default(), printer).map(drop)
+        });
         expected.assert_eq(&text);
     }
 
@@ -289,6 +303,27 @@ mod tests {
             out 0
         "#]],
         );
+    }
+
+    /// A renderer's lines went by for each frame.
+    #[test]
+    fn beside_files_a_person_sees_what_failed_units_wrote_alone() {
+        let said = |format, are_of_failed| {
+            let mut outputs = Outputs::of_failed(are_of_failed);
+            let failed = OutputInfo { failed: Some(FailReason::Exit), ..Fake::default().output(1) };
+            let all = [Fake::default().output(0), failed];
+            let print = |printer: &mut Printer| {
+                all.iter().try_for_each(|output| outputs.show(output, printer))?;
+                outputs.end(printer)
+            };
+            let text = printed(format, print);
+            [0, 1].map(|unit| text.contains(&format!("out {unit}")))
+        };
+        assert_eq!(said(Format::Table, true), [false, true]);
+        assert_eq!(said(Format::Table, false), [true, true]);
+        for format in [Format::Jsonl, Format::Quiet] {
+            assert_eq!(said(format, true), [true, true], "a program reads all");
+        }
     }
 
     #[test]
@@ -353,7 +388,9 @@ mod tests {
             || Fake { long: Some(b"long".to_vec()), gone: true, superseded: vec![0], ..Fake::new(0, 0, 1) };
         let all_runs = |fake: &mut Fake, format, expected: Expect| {
             let wanted = Wanted { all: true, arrival: false };
-            let print = |printer: &mut Printer| all(Pages::new(fake, wanted)?, JobId(7), printer).map(drop);
+            let print = |printer: &mut Printer| {
+                all(Pages::new(fake, wanted)?, JobId(7), Outputs::default(), printer).map(drop)
+            };
             expected.assert_eq(&printed(format, print));
         };
         all_runs(
