@@ -209,7 +209,10 @@ fn with_options(mut job: JobFile, options: &JobOptions) -> Result<JobFile, Failu
                 command.hang_ms = Some(milliseconds(seconds));
             }
             command.per = options.per.unwrap_or(command.per);
-            command.retries = options.retries.unwrap_or(command.retries);
+            if let Some(times) = options.retries {
+                // GNU parallel counts all runs of a unit, and we the further ones.
+                command.retries = if command.parallel { times.saturating_sub(1) } else { times };
+            }
             command.output_limit = options.output_limit.unwrap_or(command.output_limit);
             command.env.extend(options.env.iter().cloned());
             command.stdin = options.stdin.clone().or(command.stdin.take());
@@ -371,6 +374,17 @@ mod tests {
         // By the rules of GNU parallel a number is no name.
         let command = said("starfarm run --outputs {.}.png --parallel true ::: a.jpg").unwrap();
         assert_eq!((command.parallel, command.outputs), (true, vec!["{.}.png".to_owned()]));
+    }
+
+    /// Each unit ran once more than GNU parallel lets it.
+    #[test]
+    fn retries_of_a_line_of_gnu_parallel_are_runs_in_all() {
+        for (times, retries) in [(0, 0), (1, 0), (2, 1), (3, 2)] {
+            let line = said(&format!("starfarm run --retries {times} --parallel true ::: a")).unwrap();
+            assert_eq!(line.retries, retries, "{times}");
+            let job = said(&format!("starfarm run --retries {times} -- true")).unwrap();
+            assert_eq!(job.retries, times);
+        }
     }
 
     #[test]
