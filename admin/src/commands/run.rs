@@ -59,7 +59,8 @@ pub(crate) fn run(context: &mut Context, run: &Run) -> Result<Exit, Failure> {
     if run.state.is_none() {
         memo.tell_of_left_behind(&state);
     }
-    let mut farm = Farm::start(&state, run.slots)?;
+    let mut farm =
+        Farm::start(&state, run.slots).map_err(|failure| already(failure, run.state.is_some(), &state))?;
     memo.write(&state, false)?;
     let id = again::job_to_run(&mut farm.client, &job, run.fresh)?;
     let mut follower = Follower::new(id, &job, sinks)?;
@@ -97,6 +98,36 @@ pub(crate) fn run(context: &mut Context, run: &Run) -> Result<Exit, Failure> {
     }
     farm.end();
     ended.map(|job| halting.exit_of(&job))
+}
+
+/// The farm did not start: in a folder that is in use the same line runs already, unless the user chose it.
+fn already(failure: Failure, is_chosen: bool, state: &Path) -> Failure {
+    if !is_in_use(state) {
+        return failure;
+    }
+    let shown = state.display();
+    Failure::new(
+        Exit::Conflict,
+        match is_chosen {
+            true => format!(
+                "a scheduler, that of another run perhaps, has --state {shown}: name another directory"
+            ),
+            false => format!(
+                "this same line is running already, its state is {shown}: wait for its end, or run it apart, with a directory \
+                 of its own as --state"
+            ),
+        },
+    )
+}
+
+/// A scheduler has the folder.
+fn is_in_use(state: &Path) -> bool {
+    use rustix::{
+        fs::{FlockOperation, flock},
+        io::Errno,
+    };
+    let lock = std::fs::File::open(state.join("lock"));
+    lock.is_ok_and(|lock| flock(&lock, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK))
 }
 
 /// Something could not be written, which ends the run: how to go on.

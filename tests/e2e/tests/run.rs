@@ -170,3 +170,23 @@ fn with_a_folder_for_the_files_a_person_sees_what_failed_units_wrote_alone() {
         assert_eq!(said, [true, true], "{whole:?}: {}", reply.stdout);
     }
 }
+
+/// It was told to stop a scheduler that it had not started.
+#[test]
+fn the_same_line_twice_at_once_is_told_that_it_runs_already() {
+    let dir = TempDir::new();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let script = format!("echo > {}; until [ -e {} ]; do sleep 0.01; done", path("begun"), path("gate"));
+    let line = |flags: &[&str]| {
+        let mut command = program("starfarm", dir.path());
+        command.args(["run", "--slots", "2"]).args(flags).args(["--", "sh", "-c", &script]);
+        command
+    };
+    let mut first = Daemon::start("run", line(&[]), dir.path());
+    until("a program has begun", || dir.path().join("begun").exists());
+    run(line(&[])).exits(6).says(&["this same line is running already", "run it apart", "--state"]);
+    dir.write("gate", "");
+    assert_eq!(first.wait(), 0);
+    run(line(&["--state", &path("apart")])).exits(0);
+    require_nothing_left(dir.path());
+}
