@@ -4,9 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use starfarm_e2e::{Daemon, Farm, Reply, each_done_once, program, run, until};
+use starfarm_e2e::{Daemon, Farm, Reply, TempDir, each_done_once, program, run, until};
 
 /// A project of a script and two inputs, one of them of more than one part.
 fn project(farm: &Farm, script: &str, keys: &str) -> PathBuf {
@@ -371,4 +373,35 @@ fn what_failed_units_left_is_kept_where_a_person_wants_it() {
     let said = farm.workers[0].log();
     assert_eq!(said.matches(dir.to_str().unwrap()).count(), 1, "{said}");
     assert!(files(&farm.worker_state("w1").join("scratch")).is_empty());
+}
+
+/// Root may do all that another user may not: where the worker was none, a folder of mode 555 in a scratch directory, and a
+/// file that nobody may read, made its node refuse the whole job.
+#[test]
+fn what_units_close_to_their_own_user_stands_in_the_way_of_no_other() {
+    const NOBODY: u32 = 65_534;
+    let dir = TempDir::new();
+    let copy = dir.path().join("starfarm");
+    let mut command = Command::new(&copy);
+    let built = program("starfarm", dir.path());
+    fs::copy(built.get_program(), &copy).unwrap();
+    built.get_envs().for_each(|(name, value)| match value {
+        Some(value) => drop(command.env(name, value)),
+        None => drop(command.env_remove(name)),
+    });
+    if rustix::process::geteuid().is_root() {
+        std::os::unix::fs::chown(dir.path(), Some(NOBODY), Some(NOBODY)).unwrap();
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    let script = "mkdir -p d/e && echo x > d/e/f && chmod 555 d/e d && echo {} > out/{} && \
+                  if [ {} = 2 ]; then chmod 000 out/{}; fi";
+    command.current_dir(dir.path()).args(["run", "--slots", "1", "--dir", "res", "--range", "0..6"]);
+    command.args(["--outputs", "out/{}", "--", "sh", "-c", script]);
+    let reply = run(command);
+    reply.exits(1).says(&["5 of 6 units done"]);
+    let made: Vec<String> = files(&dir.path().join("res")).into_keys().collect();
+    assert_eq!(made, ["out/0", "out/1", "out/3", "out/4", "out/5"]);
+    let left =
+        Command::new("find").arg(dir.path()).args(["-name", "e", "-o", "-name", "d"]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&left.stdout), "");
 }
