@@ -4,7 +4,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::{ArgMatches, Args, Command};
+use clap::builder::{PathBufValueParser, TypedValueParser};
+use clap::error::{ContextKind, ErrorKind};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command};
 
 /// What users of GNU parallel know.
 #[derive(Args, Debug, Default)]
@@ -28,9 +30,23 @@ pub(crate) struct Parallel {
     #[arg(long, value_name = "now|soon,fail|success|done=N")]
     pub(crate) halt: Option<Halt>,
     /// Write what units print into DIR/1/VALUE/stdout and stderr, and seq beside them, instead of printing it
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = PathBufValueParser::new().try_map(results_dir))]
     pub(crate) results: Option<PathBuf>,
 }
+
+/// GNU parallel writes one table where the name is that of a table, and puts values into a name with braces.
+fn results_dir(dir: PathBuf) -> Result<PathBuf, &'static str> {
+    let name = dir.to_string_lossy();
+    match [".csv", ".tsv", ".json"].iter().any(|end| name.ends_with(end)) || name.contains(['{', '}']) {
+        true => Err("name a folder: here --results knows neither tables nor values in its name; \
+                     `starfarm results ID --output jsonl` prints one line for each unit"),
+        false => Ok(dir),
+    }
+}
+
+/// What GNU parallel takes and is so in any case here.
+const IN_ANY_CASE: [&str; 7] =
+    ["will-cite", "no-notice", "group", "no-run-if-empty", "bar", "eta", "progress"];
 
 /// When a job ends early.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -91,17 +107,59 @@ pub(super) fn try_as_parallel(
         return None;
     }
     let line = |command: Command| {
-        command.mut_arg("job", |job| job.long("job-file").hide(true)).mut_arg("program", |program| {
-            program.last(false).trailing_var_arg(true).value_name("COMMAND ::: VALUE")
-        })
+        let command =
+            command.mut_arg("job", |job| job.long("job-file").hide(true)).mut_arg("program", |program| {
+                program.last(false).trailing_var_arg(true).value_name("COMMAND ::: VALUE")
+            });
+        let same = IN_ANY_CASE.map(|flag| Arg::new(flag).long(flag).hide(true).action(ArgAction::SetTrue));
+        let same = same.map(|flag| if flag.get_id() == "no-run-if-empty" { flag.short('r') } else { flag });
+        command.args(same)
     };
     let command = command.clone().mut_subcommand("run", line).mut_subcommand("submit", line);
-    let read = command.try_get_matches_from(words);
+    let read = command.clone().try_get_matches_from(words).map_err(|why| unknown(why, &command));
     let is_line = |matches: &ArgMatches| {
         matches.subcommand().is_some_and(|(_, of)| matches!(of.try_get_one("parallel"), Ok(Some(true))))
     };
     match read {
         Ok(matches) if !is_line(&matches) => None,
         read => Some(read),
+    }
+}
+
+/// A flag that is not known is one of GNU parallel's: what looks like it here is something else.
+fn unknown(why: clap::Error, command: &Command) -> clap::Error {
+    match (why.kind(), why.get(ContextKind::InvalidArg)) {
+        (ErrorKind::UnknownArgument, Some(flag)) => {
+            let words = format!(
+                "`{flag}` is not known here with --parallel: \"Coming from GNU parallel\" in docs/jobs.md lists what is; \
+                 flags of the command itself belong behind its name\n"
+            );
+            clap::Error::raw(ErrorKind::UnknownArgument, words).with_cmd(command)
+        }
+        _ => why,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::cli::Cli;
+
+    fn read(line: &str) -> Result<Cli, clap::Error> {
+        Cli::read(line.split(' ').map(Into::into))
+    }
+
+    #[test]
+    fn flags_of_gnu_parallel_are_taken_or_refused_in_words() {
+        read("starfarm run --parallel --will-cite --bar -r --eta --progress echo ::: a").unwrap();
+        assert!(read("starfarm run --bar -- echo").is_err(), "another line has none");
+        for (line, words) in [
+            ("--tag echo ::: a", "`--tag` is not known here with --parallel: "),
+            ("--results out.csv echo ::: a", "name a folder: "),
+            ("--results out/{} echo ::: a", "name a folder: "),
+        ] {
+            let error = read(&format!("starfarm run --parallel {line}")).unwrap_err();
+            assert!(error.to_string().contains(words) && error.exit_code() == 2, "{error}");
+        }
+        read("starfarm run --parallel --results out.d echo --tag ::: a").unwrap();
     }
 }

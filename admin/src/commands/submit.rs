@@ -95,6 +95,11 @@ fn check(submit: &Submit, job: &JobFile) -> Result<(), Failure> {
             "--joblog, --halt and --results are the work of the command that waits for the job: add --wait",
         ));
     }
+    if submit.source.parallel.keep_order && !submit.wait && !submit.dry_run {
+        return Err(Failure::usage(
+            "--keep-order is of what a command prints and writes as it waits: add --wait, or give it to `starfarm results`",
+        ));
+    }
     Ok(())
 }
 

@@ -198,7 +198,8 @@ fn lies_there(name: &str, base: &Path) -> Result<Option<PathBuf>, String> {
     match fs::metadata(base.join(name)) {
         Ok(there) if there.is_file() => Ok(Some(base.join(name))),
         Ok(there) if there.is_dir() => {
-            Err(format!("the input `{name}` is a directory: write `{name}/**` for all files in it"))
+            let folder = name.trim_end_matches('/');
+            Err(format!("the input `{name}` is a directory: write `{folder}/**` for all files in it"))
         }
         Ok(_) => Err(format!("the input `{name}` is no regular file: bring the bytes along in one")),
         Err(_) => Ok(None),

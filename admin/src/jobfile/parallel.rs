@@ -33,6 +33,7 @@ pub(crate) fn from_parallel(words: &[OsString], base: &Path) -> Result<JobFile, 
     let work = CommandWork {
         program: vec![shell.word, "-c".to_owned(), line],
         parallel: true,
+        env: [("PARALLEL_SEQ".to_owned(), "{#}".to_owned())].into(),
         output_limit: OUTPUT_LIMIT,
         ..CommandWork::default()
     };
@@ -59,7 +60,7 @@ fn line(command: &[OsString]) -> Result<String, JobFileError> {
     if line.trim().is_empty() {
         return Ok("eval {}".to_owned());
     }
-    for unknown in ["{%}", "{=", "{+/}", "{..}", "{...}"] {
+    for unknown in ["{%}", "{=", "{+/}", "{..}", "{...}", "{0}", "{0.}", "{0/}", "{0//}", "{0/.}"] {
         if line.contains(unknown) {
             return Err(at_fault(format!(
                 "`{unknown}` is not known here: use {{}}, {{.}}, {{/}}, {{//}}, {{/.}}, {{#}}, or these with a list's \

@@ -40,7 +40,7 @@ fn sorted<T: Ord>(mut of: Vec<T>) -> Vec<T> {
 fn a_line_prints_what_gnu_parallel_prints() {
     let dir = TempDir::new();
     let values = ["a b.c", "dir.d/file", "it's.x", "$(id)", ""];
-    let words = ["--parallel", "-k", "echo [{}]", "[{.}] [{/}] [{//}] {#}", ":::"];
+    let words = ["--parallel", "-k", "echo [{}]", "[{.}] [{/}] [{//}] $PARALLEL_SEQ", ":::"];
     let reply = ran(&dir, &[&words[..], &values].concat());
     reply.exits(0);
     assert_eq!(
@@ -248,6 +248,7 @@ fn a_farm_takes_a_line_with_files_and_a_list_from_standard_input() {
     until("the outputs are there", || farm.results(&id)["outputs"].as_array().unwrap().len() == 3);
     assert_eq!(farm.results(&id)["outputs"][2]["stdout"]["text"], "3 $HOME\n");
     starfarm("\"$1\" --farm \"$2\" submit --parallel --joblog log true ::: a").exits(2).says(&["add --wait"]);
+    starfarm("\"$1\" --farm \"$2\" submit --parallel -k true ::: a").exits(2).says(&["add --wait"]);
 }
 
 /// The job went on, and nobody was told.
