@@ -198,7 +198,7 @@ fn units_that_run_may_end_after_a_failed_one_where_that_is_asked_for() {
     let dir = TempDir::new();
     let script = "if [ {} = 1 ]; then exit 3; fi; until [ -e gate ]; do sleep 0.01; done";
     let flags = ["--parallel", "--joblog", "log", "--halt", "soon,fail=1", script, "::::", "list"];
-    dir.write("list", &(1..=50).map(|unit| format!("{unit}\n")).collect::<String>());
+    dir.write("list", (1..=50).map(|unit| format!("{unit}\n")).collect::<String>());
     let mut daemon = Daemon::start("run", line(&dir, &flags), dir.path());
     daemon.until_says("--halt: 1 unit failed, those that run may end");
     dir.write("gate", "");
