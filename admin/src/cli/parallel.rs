@@ -112,8 +112,7 @@ pub(super) fn try_as_parallel(
                 program.last(false).trailing_var_arg(true).value_name("COMMAND ::: VALUE")
             });
         let same = IN_ANY_CASE.map(|flag| Arg::new(flag).long(flag).hide(true).action(ArgAction::SetTrue));
-        let same = same.map(|flag| if flag.get_id() == "no-run-if-empty" { flag.short('r') } else { flag });
-        command.args(same)
+        command.args(same).mut_arg("no-run-if-empty", |flag| flag.short('r'))
     };
     let command = command.clone().mut_subcommand("run", line).mut_subcommand("submit", line);
     let read = command.clone().try_get_matches_from(words).map_err(|why| unknown(why, &command));

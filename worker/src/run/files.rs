@@ -121,12 +121,11 @@ impl UnitFiles {
         let names = self.outputs.iter().filter_map(|name| String::from_utf8(name.fill(text)).ok());
         for name in names.filter(|name| is_inside(name)) {
             let Some((folder, _)) = name.rsplit_once('/') else { continue };
-            match fs::create_dir_all(scratch.join(folder)) {
-                Err(e) if matches!(e.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
-                    let why = format!("no directory for the output `{name}` on this node: {e}");
-                    return Err(FetchError::NoRoom(why));
-                }
-                _ => {}
+            if let Err(e) = fs::create_dir_all(scratch.join(folder))
+                && let full @ FetchError::NoRoom(_) =
+                    FetchError::of_disk(&e, format!("no directory for the output `{name}` on this node: {e}"))
+            {
+                return Err(full);
             }
         }
         Ok(())

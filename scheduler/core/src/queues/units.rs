@@ -69,7 +69,7 @@ impl JobUnits {
 
     /// The job has ended: what is kept of single units is what they came to.
     pub(crate) fn forget_trials(&mut self) {
-        (self.failures, self.roomless) = (PerUnit::default(), NoRoom::default());
+        (self.failures, self.roomless) = Default::default();
         (self.reopened, self.deaths) = Default::default();
     }
 
