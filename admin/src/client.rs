@@ -25,6 +25,7 @@ use crate::failure::{Exit, Failure};
 use crate::output::say;
 
 pub(crate) use identity::user;
+pub(crate) use local::holds_lock;
 use local::{SILENCE_MAX, Wire};
 
 /// A scheduler that says nothing for this long is worth a word to who waits for it.

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
+use rustix::io::Errno;
 
 use crate::failure::{Exit, Failure};
 
@@ -45,9 +46,21 @@ pub(super) fn nobody_listens(folder: &Path) -> bool {
     match connect_socket(folder).map_err(|error| error.kind()) {
         Err(ErrorKind::NotFound | ErrorKind::ConnectionRefused) => true,
         // The socket that was left behind in a copy that nobody may write to: does a scheduler hold the lock?
-        Err(ErrorKind::PermissionDenied) => std::fs::File::open(folder.join("lock"))
-            .is_ok_and(|lock| flock(&lock, FlockOperation::NonBlockingLockShared).is_ok()),
+        Err(ErrorKind::PermissionDenied) => holds_lock(folder).is_ok_and(|held| !held),
         _ => false,
+    }
+}
+
+/// Whether a scheduler holds the lock of `folder`.
+///
+/// # Errors
+/// Those of opening and looking at the lock's file: there is none where no scheduler ever ran.
+pub(crate) fn holds_lock(folder: &Path) -> io::Result<bool> {
+    let lock = std::fs::File::open(folder.join("lock"))?;
+    match flock(&lock, FlockOperation::NonBlockingLockShared) {
+        Ok(()) => Ok(false),
+        Err(Errno::WOULDBLOCK) => Ok(true),
+        Err(error) => Err(error.into()),
     }
 }
 

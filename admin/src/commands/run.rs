@@ -20,7 +20,7 @@ use super::halt::Halting;
 use super::results::{Choice, Folder, Follower, Sinks};
 use super::{Context, joblog, results, submit, wait};
 use crate::cli::Run;
-use crate::client::Client;
+use crate::client::{Client, holds_lock};
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Signals;
 use crate::jobfile::JobFile;
@@ -102,7 +102,7 @@ pub(crate) fn run(context: &mut Context, run: &Run) -> Result<Exit, Failure> {
 
 /// The farm did not start: in a folder that is in use the same line runs already, unless the user chose it.
 fn already(failure: Failure, is_chosen: bool, state: &Path) -> Failure {
-    if !is_in_use(state) {
+    if !holds_lock(state).is_ok_and(|held| held) {
         return failure;
     }
     let shown = state.display();
@@ -118,16 +118,6 @@ fn already(failure: Failure, is_chosen: bool, state: &Path) -> Failure {
             ),
         },
     )
-}
-
-/// A scheduler has the folder.
-fn is_in_use(state: &Path) -> bool {
-    use rustix::{
-        fs::{FlockOperation, flock},
-        io::Errno,
-    };
-    let lock = std::fs::File::open(state.join("lock"));
-    lock.is_ok_and(|lock| flock(&lock, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK))
 }
 
 /// Something could not be written, which ends the run: how to go on.
