@@ -15,6 +15,9 @@ pub(crate) trait Digest {
     /// Everything a batch of candidates needs; what does not change in a run is computed once.
     type Run<V: Lanes>;
 
+    /// The step whose outcome is the key, where the words `varying` change; 0 where it is the same in any run.
+    fn key_step(varying: &[usize]) -> usize;
+
     /// A run over candidates that differ from `block` only in the words `varying`.
     fn start<V: Lanes>(block: &Block, varying: &[usize]) -> Self::Run<V>;
 
@@ -57,6 +60,9 @@ macro_rules! sha {
             const LAYOUT: Layout = Layout { big_endian: true, stride: 1 };
             type Run<V: Lanes> = [V; 16];
 
+            fn key_step(_varying: &[usize]) -> usize {
+                0
+            }
             #[inline(always)]
             fn start<V: Lanes>(block: &Block, _varying: &[usize]) -> [V; 16] {
                 spread(block)

@@ -8,6 +8,7 @@
 //! - `targets`: which digests are looked for, and the quick tests before an exact look-up.
 //! - `run`: the inner loop, generic over the algorithm and the code path.
 //! - `digest`, `md`, `md5`, `ntlm`, `sha1`, `sha256`: the algorithms, each written once over `lanes`.
+//! - `device`, `cl/`: the same search as a program of a device, in OpenCL C; `starfarm-opencl` runs it.
 //! - `verify`: whether a candidate that somebody names has a target's digest.
 //! - `lanes`, `path`, `avx`, `portable`: a vector of 32-bit words, and who provides it.
 //!
@@ -20,6 +21,7 @@
 #[cfg(target_arch = "x86_64")]
 mod avx;
 mod block;
+mod device;
 mod digest;
 mod error;
 mod lanes;
@@ -37,6 +39,7 @@ mod tail;
 mod targets;
 mod verify;
 
+pub use device::{DeviceTargets, Stretch};
 pub use error::SearchError;
 pub use path::Path;
 pub use search::{Hit, Search};

@@ -42,6 +42,9 @@ impl<F: Family> Digest for F {
     const LAYOUT: Layout = Layout { big_endian: false, stride: F::STRIDE };
     type Run<V: Lanes> = Run<V>;
 
+    fn key_step(varying: &[usize]) -> usize {
+        key_step::<F>(varying)
+    }
     #[inline(always)]
     fn start<V: Lanes>(block: &Block, varying: &[usize]) -> Run<V> {
         let mut schedule = [V::splat(0); STEPS_MAX];

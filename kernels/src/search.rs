@@ -4,7 +4,7 @@
 use starfarm_protocol::spec::Algorithm;
 
 use crate::SearchError;
-use crate::block::digest_words;
+use crate::block::{Words, digest_words};
 use crate::digest::Digest;
 use crate::md5::Md5;
 use crate::ntlm::Ntlm;
@@ -24,12 +24,16 @@ pub struct Hit {
     pub target: u32,
 }
 
+/// The targets that are equal to a digest.
+type Find = fn(&Targets, &Words) -> Vec<u32>;
+
 /// A character space, the digests looked for in it, and the code that does it. It does not change while
 /// it is used, so the slots of a worker share one.
 pub struct Search {
     algorithm: Algorithm,
-    space: Space,
-    targets: Targets,
+    pub(crate) space: Space,
+    pub(crate) targets: Targets,
+    find: Find,
     path: Path,
     runner: Runner,
     chunk: u128,
@@ -57,10 +61,10 @@ impl Search {
             Algorithm::Sha256 => prepare::<Sha256>,
             Algorithm::Ntlm => prepare::<Ntlm>,
         };
-        let (space, targets) = prepare(algorithm, positions, min, targets)?;
+        let (space, targets, find) = prepare(algorithm, positions, min, targets)?;
         let path = Path::best();
         let runner = path.runner(algorithm).ok_or(SearchError::NoPath(path))?;
-        Ok(Search { algorithm, space, targets, path, runner, chunk: chunk_units(algorithm, path) })
+        Ok(Search { algorithm, space, targets, find, path, runner, chunk: chunk_units(algorithm, path) })
     }
 
     /// The same search on a path of the caller's choice, for tests and measurements.
@@ -76,6 +80,16 @@ impl Search {
     /// Number of candidates, 1..=2^128 - 1.
     pub fn units(&self) -> u128 {
         self.space.units()
+    }
+
+    /// What a candidate's digest is computed by.
+    pub fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+
+    /// The targets that are equal to `digest`, ascending.
+    pub(crate) fn find(&self, digest: &Words) -> Vec<u32> {
+        (self.find)(&self.targets, digest)
     }
 
     /// The code path in use: `avx512`, `avx2` or `portable`.
@@ -133,11 +147,12 @@ fn prepare<D: Digest>(
     positions: &[Vec<u8>],
     min: usize,
     targets: &[Vec<u8>],
-) -> Result<(Space, Targets), SearchError> {
+) -> Result<(Space, Targets, Find), SearchError> {
     let space = Space::new(D::LAYOUT, positions, min)?;
     check_targets(algorithm, targets.iter().map(Vec::len))?;
     let digests: Vec<_> = targets.iter().map(|digest| digest_words(D::LAYOUT, digest)).collect();
-    Ok((space, Targets::new::<D>(&digests)))
+    let find: Find = |targets, digest| targets.find::<D>(digest).collect();
+    Ok((space, Targets::new::<D>(&digests), find))
 }
 
 /// Refuses digests, of so many bytes each, that cannot be looked for.

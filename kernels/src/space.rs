@@ -58,6 +58,11 @@ impl Space {
         self.units
     }
 
+    /// The alphabet of each position.
+    pub(crate) fn positions(&self) -> &[Vec<u8>] {
+        &self.positions
+    }
+
     /// How candidates are laid into blocks.
     pub(crate) fn layout(&self) -> Layout {
         self.layout
@@ -102,7 +107,7 @@ pub(crate) struct Odometer<'a> {
     space: &'a Space,
     index: usize,
     /// For each position before the tail the place in its alphabet.
-    digits: Vec<usize>,
+    pub(crate) digits: Vec<usize>,
     /// The tail of this length.
     pub(crate) tail: &'a Tail,
     /// First combination of the tail that belongs to the run.
@@ -131,6 +136,12 @@ impl<'a> Odometer<'a> {
             }
         }
         block
+    }
+
+    /// Bytes of the run's candidates, and the unit behind the last one of that length.
+    pub(crate) fn length(&self) -> (usize, u128) {
+        let end = self.space.lengths.get(self.index + 1).map_or(self.space.units, |next| next.first);
+        (self.space.lengths[self.index].length, end)
     }
 
     /// Steps on to the next run; behind the last one it stands at the first run of the last length.

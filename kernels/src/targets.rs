@@ -53,6 +53,16 @@ impl Targets {
         self.bitmap.as_ref()
     }
 
+    /// The targets' keys, ascending.
+    pub(crate) fn keys(&self) -> &[u32] {
+        &self.keys
+    }
+
+    /// For each value of a key's leading bits where its keys begin, and how far a key is moved right to get them.
+    pub(crate) fn starts(&self) -> (&[u32], u32) {
+        (&self.starts, self.shift)
+    }
+
     /// Some target has this plain key.
     pub(crate) fn has_key(&self, key: u32) -> bool {
         self.places(key).next().is_some()
@@ -87,6 +97,11 @@ impl Bitmap {
             words[(at >> 6) as usize] |= 1 << (at & 63);
         }
         Bitmap { words, shift }
+    }
+
+    /// The bits, and how far a key is moved right to get its own.
+    pub(crate) fn parts(&self) -> (&[u64], u32) {
+        (&self.words, self.shift)
     }
 
     /// 1 where a target may have this key, 0 where none has.

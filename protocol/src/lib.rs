@@ -7,6 +7,7 @@ pub mod admin;
 pub mod archive;
 pub mod bulk;
 pub mod bytes;
+pub mod devices;
 mod field;
 pub mod foreign;
 pub mod ids;

@@ -44,11 +44,11 @@ const PROGRAMS: &[Program] = &[
         used_by: "the tests that convert a folder of images",
     },
     Program { package: "ncbi-blast+", name: "blastn", used_by: "the test that splits a query" },
-    Program { package: "clinfo", name: "clinfo", used_by: "hashcat's library of OpenCL, and its test," },
+    Program { package: "clinfo", name: "clinfo", used_by: "the loader of OpenCL, and tests of devices," },
     Program {
         package: "pocl-opencl-icd",
         name: "/etc/OpenCL/vendors/pocl.icd",
-        used_by: "hashcat's device, and its test,",
+        used_by: "the device of tests,",
     },
     Program { package: "hashcat", name: "hashcat", used_by: "the test of a program that takes intervals" },
     Program { package: "chromium", name: "chromium", used_by: "tests that look at a report" },

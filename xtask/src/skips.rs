@@ -28,6 +28,7 @@ const PROMISED: &[&str] = &[
     "/usr/bin/convert",
     "blastn",
     "hashcat",
+    "pocl",
 ];
 
 #[derive(Debug, PartialEq)]

@@ -23,6 +23,7 @@ const MAY_USE: &[(&str, MayUse)] = &[
     ("starfarm-worker-core", MayUse::Only(&["starfarm-protocol"])),
     ("starfarm-decomposers", MayUse::Only(&["starfarm-protocol"])),
     ("starfarm-kernels", MayUse::Only(&["starfarm-protocol"])),
+    ("starfarm-opencl", MayUse::Only(&["starfarm-protocol", "starfarm-kernels"])),
     ("starfarm-events", MayUse::Only(&["starfarm-protocol"])),
     ("starfarm-logs", MayUse::Only(&["starfarm-protocol", "starfarm-events"])),
     // Sockets and bytes, and how words of others are said.
@@ -46,6 +47,7 @@ const MAY_USE: &[(&str, MayUse)] = &[
             "starfarm-worker-core",
             "starfarm-decomposers",
             "starfarm-kernels",
+            "starfarm-opencl",
             "starfarm-net",
         ]),
     ),

@@ -1,0 +1,97 @@
+// NTLM: MD4 (RFC 1320) of the bytes widened to 16 bits. The key is the outcome of step KEY_STEP, 32, 36, 40 or 44: the
+// steps behind it use no word that changes in a run, and are taken back from the digest instead.
+
+#define F(b, c, d) bitselect(d, c, b)
+#define G(b, c, d) bitselect(b, d, (b) ^ (c))
+#define H(b, c, d) ((b) ^ (c) ^ (d))
+#define K_F 0u
+#define K_G 0x5a827999u
+#define K_H 0x6ed9eba1u
+#define STEP(mix, a, b, c, d, w, turn) a = rotate(a + (w + K_##mix) + mix(b, c, d), (V)(turn));
+#define BACK(a, b, c, d, w, turn) a = rotate(a, 32u - turn) - H(b, c, d) - (w + K_H);
+
+static inline V key_of(PARAMS)
+{
+    V a = (V)(0x67452301u), b = (V)(0xefcdab89u), c = (V)(0x98badcfeu), d = (V)(0x10325476u);
+    STEP(F, a, b, c, d, w0, 3)
+    STEP(F, d, a, b, c, w1, 7)
+    STEP(F, c, d, a, b, w2, 11)
+    STEP(F, b, c, d, a, w3, 19)
+    STEP(F, a, b, c, d, w4, 3)
+    STEP(F, d, a, b, c, w5, 7)
+    STEP(F, c, d, a, b, w6, 11)
+    STEP(F, b, c, d, a, w7, 19)
+    STEP(F, a, b, c, d, w8, 3)
+    STEP(F, d, a, b, c, w9, 7)
+    STEP(F, c, d, a, b, w10, 11)
+    STEP(F, b, c, d, a, w11, 19)
+    STEP(F, a, b, c, d, w12, 3)
+    STEP(F, d, a, b, c, w13, 7)
+    STEP(F, c, d, a, b, w14, 11)
+    STEP(F, b, c, d, a, w15, 19)
+    STEP(G, a, b, c, d, w0, 3)
+    STEP(G, d, a, b, c, w4, 5)
+    STEP(G, c, d, a, b, w8, 9)
+    STEP(G, b, c, d, a, w12, 13)
+    STEP(G, a, b, c, d, w1, 3)
+    STEP(G, d, a, b, c, w5, 5)
+    STEP(G, c, d, a, b, w9, 9)
+    STEP(G, b, c, d, a, w13, 13)
+    STEP(G, a, b, c, d, w2, 3)
+    STEP(G, d, a, b, c, w6, 5)
+    STEP(G, c, d, a, b, w10, 9)
+    STEP(G, b, c, d, a, w14, 13)
+    STEP(G, a, b, c, d, w3, 3)
+    STEP(G, d, a, b, c, w7, 5)
+    STEP(G, c, d, a, b, w11, 9)
+    STEP(G, b, c, d, a, w15, 13)
+    STEP(H, a, b, c, d, w0, 3)
+#if KEY_STEP > 32
+    STEP(H, d, a, b, c, w8, 9)
+    STEP(H, c, d, a, b, w4, 11)
+    STEP(H, b, c, d, a, w12, 15)
+    STEP(H, a, b, c, d, w2, 3)
+#endif
+#if KEY_STEP > 36
+    STEP(H, d, a, b, c, w10, 9)
+    STEP(H, c, d, a, b, w6, 11)
+    STEP(H, b, c, d, a, w14, 15)
+    STEP(H, a, b, c, d, w1, 3)
+#endif
+#if KEY_STEP > 40
+    STEP(H, d, a, b, c, w9, 9)
+    STEP(H, c, d, a, b, w5, 11)
+    STEP(H, b, c, d, a, w13, 15)
+    STEP(H, a, b, c, d, w3, 3)
+#endif
+    return a;
+}
+
+// The key of a candidate with this digest, whose block is `w` but for the words that change.
+static inline uint aim(const uint *w, __global const uint *digest)
+{
+    uint a = digest[0] - 0x67452301u, b = digest[1] - 0xefcdab89u;
+    uint c = digest[2] - 0x98badcfeu, d = digest[3] - 0x10325476u;
+    BACK(b, c, d, a, w[15], 15u)
+    BACK(c, d, a, b, w[7], 11u)
+    BACK(d, a, b, c, w[11], 9u)
+#if KEY_STEP < 44
+    BACK(a, b, c, d, w[3], 3u)
+    BACK(b, c, d, a, w[13], 15u)
+    BACK(c, d, a, b, w[5], 11u)
+    BACK(d, a, b, c, w[9], 9u)
+#endif
+#if KEY_STEP < 40
+    BACK(a, b, c, d, w[1], 3u)
+    BACK(b, c, d, a, w[14], 15u)
+    BACK(c, d, a, b, w[6], 11u)
+    BACK(d, a, b, c, w[10], 9u)
+#endif
+#if KEY_STEP < 36
+    BACK(a, b, c, d, w[2], 3u)
+    BACK(b, c, d, a, w[12], 15u)
+    BACK(c, d, a, b, w[4], 11u)
+    BACK(d, a, b, c, w[8], 9u)
+#endif
+    return a;
+}

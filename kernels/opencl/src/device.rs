@@ -1,0 +1,112 @@
+//! The devices of this machine, in the order of its platforms, and what each says of itself.
+
+use opencl3::device::{
+    CL_DEVICE_TYPE_ACCELERATOR, CL_DEVICE_TYPE_ALL, CL_DEVICE_TYPE_CPU, CL_DEVICE_TYPE_GPU,
+};
+use opencl3::platform::get_platforms;
+use starfarm_protocol::devices::DeviceKind;
+
+use crate::error::OpenClError;
+
+/// What a device says of itself. What it does not say is empty or 0.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct DeviceFacts {
+    /// The platform's name.
+    pub platform: String,
+    /// The device's.
+    pub name: String,
+    /// Its driver's version.
+    pub driver: String,
+    /// What it is.
+    pub kind: DeviceKind,
+    /// The version of OpenCL that it speaks.
+    pub version: (u8, u8),
+    /// Bytes of its memory.
+    pub memory_bytes: u64,
+    /// How many work groups it runs at a time, or so.
+    pub compute_units: u32,
+    /// How many 32-bit integers its vectors should have, 1 to 16.
+    pub width: u32,
+}
+
+/// A device.
+#[derive(Clone, Debug)]
+pub struct Device {
+    pub(crate) device: opencl3::device::Device,
+    facts: DeviceFacts,
+}
+
+impl Device {
+    /// What it says of itself.
+    pub fn facts(&self) -> &DeviceFacts {
+        &self.facts
+    }
+}
+
+/// All devices that can be used.
+///
+/// # Errors
+/// [`OpenClError::NoPlatform`] on a machine without any driver.
+pub fn devices() -> Result<Vec<Device>, OpenClError> {
+    let platforms = get_platforms().map_err(|_| OpenClError::NoPlatform)?;
+    if platforms.is_empty() {
+        return Err(OpenClError::NoPlatform);
+    }
+    let of = |platform: &opencl3::platform::Platform| {
+        let name = platform.name().unwrap_or_default();
+        // A platform without devices says so by an error.
+        let ids = platform.get_devices(CL_DEVICE_TYPE_ALL).unwrap_or_default();
+        ids.into_iter().filter_map(|id| read(&name, opencl3::device::Device::new(id))).collect::<Vec<_>>()
+    };
+    Ok(platforms.iter().flat_map(of).collect())
+}
+
+/// None for a device that cannot be used: it is not there, or nothing compiles for it.
+fn read(platform: &str, device: opencl3::device::Device) -> Option<Device> {
+    if !device.available().unwrap_or(false) || !device.compiler_available().unwrap_or(false) {
+        return None;
+    }
+    let kinds = device.dev_type().unwrap_or_default();
+    let is = |kind| kinds & kind != 0;
+    let kind = match () {
+        () if is(CL_DEVICE_TYPE_GPU) => DeviceKind::Gpu,
+        () if is(CL_DEVICE_TYPE_CPU) => DeviceKind::Cpu,
+        () if is(CL_DEVICE_TYPE_ACCELERATOR) => DeviceKind::Accelerator,
+        () => DeviceKind::default(),
+    };
+    let plain = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let width = device.max_preferred_vector_width_int().unwrap_or(1);
+    let facts = DeviceFacts {
+        platform: plain(platform.to_owned()),
+        name: plain(device.name().unwrap_or_default()),
+        driver: plain(device.driver_version().unwrap_or_default()),
+        kind,
+        version: version(&device.version().unwrap_or_default()),
+        memory_bytes: device.global_mem_size().unwrap_or(0),
+        compute_units: device.max_compute_units().unwrap_or(1).max(1),
+        // A vector of three is none that a kernel uses.
+        width: 1 << width.clamp(1, 16).ilog2(),
+    };
+    Some(Device { device, facts })
+}
+
+/// The two numbers of "OpenCL MAJOR.MINOR ...", 1.0 where it says something else.
+fn version(text: &str) -> (u8, u8) {
+    let word = text.split_whitespace().nth(1);
+    let numbers = word.and_then(|word| word.split_once('.'));
+    numbers.and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?))).unwrap_or((1, 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_two_numbers() {
+        assert_eq!(version("OpenCL 3.0 PoCL HSTR: x"), (3, 0));
+        assert_eq!(version("OpenCL 1.2 "), (1, 2));
+        for nonsense in ["", "OpenCL", "OpenCL 3", "OpenCL a.b", "OpenCL 999.1"] {
+            assert_eq!(version(nonsense), (1, 0), "{nonsense}");
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! A program that is compiled for a device, the buffers that it works on, and its launches. Each call is over when it
+//! returns. All unsafe code of the crate is here; what makes it sound is that a launch is given exactly the arguments of the
+//! kernel's text, buffers among them that are long enough for what the text does.
+
+use std::ptr;
+
+use opencl3::command_queue::CommandQueue;
+use opencl3::context::Context;
+use opencl3::kernel::Kernel;
+use opencl3::memory::{Buffer, CL_MEM_READ_WRITE, ClMem};
+use opencl3::program::Program;
+use opencl3::types::{CL_BLOCKING, cl_int};
+
+use crate::device::Device;
+use crate::error::OpenClError;
+
+/// A device that is in use.
+pub(crate) struct Session {
+    context: Context,
+    queue: CommandQueue,
+}
+
+/// A value that a kernel is given.
+pub(crate) enum Arg<'a> {
+    /// A number.
+    U32(u32),
+    /// A buffer of numbers.
+    Words(&'a Buffer<u32>),
+    /// A buffer of bytes.
+    Bytes(&'a Buffer<u8>),
+}
+
+impl Session {
+    /// Takes a device into use.
+    pub(crate) fn open(device: &Device) -> Result<Self, OpenClError> {
+        let context = Context::from_device(&device.device).map_err(OpenClError::of("start"))?;
+        let queue = CommandQueue::create_default(&context, 0).map_err(OpenClError::of("start"))?;
+        Ok(Self { context, queue })
+    }
+
+    /// Compiles a program and takes the kernel of that name.
+    pub(crate) fn kernel(&self, source: &str, name: &str) -> Result<Kernel, OpenClError> {
+        let program = Program::create_and_build_from_source(&self.context, source, "");
+        let program = program.map_err(OpenClError::Build)?;
+        Kernel::create(&program, name).map_err(OpenClError::of("load a kernel"))
+    }
+
+    /// A buffer with these values, or, where there are none, of one that nobody reads.
+    pub(crate) fn buffer<T: Copy + Default>(&self, values: &[T]) -> Result<Buffer<T>, OpenClError> {
+        let mut buffer = self.empty(values.len().max(1))?;
+        self.write(&mut buffer, values)?;
+        Ok(buffer)
+    }
+
+    /// A buffer of so many values, of which nothing is known.
+    pub(crate) fn empty<T>(&self, values: usize) -> Result<Buffer<T>, OpenClError> {
+        // SAFETY: no memory of ours is named.
+        let buffer = unsafe { Buffer::create(&self.context, CL_MEM_READ_WRITE, values, ptr::null_mut()) };
+        buffer.map_err(OpenClError::of("give memory"))
+    }
+
+    /// Writes values to the buffer's start; it has as many at least.
+    pub(crate) fn write<T>(&self, buffer: &mut Buffer<T>, values: &[T]) -> Result<(), OpenClError> {
+        if values.is_empty() {
+            return Ok(());
+        }
+        // SAFETY: the call is over when it returns, so that `values` outlives it; the device checks the length.
+        let written = unsafe { self.queue.enqueue_write_buffer(buffer, CL_BLOCKING, 0, values, &[]) };
+        written.map(drop).map_err(OpenClError::of("take data"))
+    }
+
+    /// Reads values from the buffer's start.
+    pub(crate) fn read(&self, buffer: &Buffer<u32>, values: &mut [u32]) -> Result<(), OpenClError> {
+        // SAFETY: as in `write`; any bits are a number.
+        let read = unsafe { self.queue.enqueue_read_buffer(buffer, CL_BLOCKING, 0, values, &[]) };
+        read.map(drop).map_err(OpenClError::of("give data"))
+    }
+
+    /// Runs a kernel over `items` work items in groups of `group`, and waits for its end. The caller answers for the
+    /// arguments: they are those of the kernel's text.
+    pub(crate) fn launch(
+        &self,
+        kernel: &Kernel,
+        args: &[Arg<'_>],
+        items: usize,
+        group: usize,
+    ) -> Result<(), OpenClError> {
+        for (index, arg) in (0..).zip(args) {
+            // SAFETY: the device checks number and size; that a buffer is one the context keeps alive.
+            let set = unsafe {
+                match arg {
+                    Arg::U32(value) => kernel.set_arg(index, value),
+                    Arg::Words(buffer) => kernel.set_arg(index, &buffer.get()),
+                    Arg::Bytes(buffer) => kernel.set_arg(index, &buffer.get()),
+                }
+            };
+            set.map_err(OpenClError::of("take an argument"))?;
+        }
+        let (items, group) = ([items.next_multiple_of(group)], [group]);
+        // SAFETY: one dimension, and arrays of one size each that outlive the call.
+        let launched = unsafe {
+            self.queue.enqueue_nd_range_kernel(
+                kernel.get(),
+                1,
+                ptr::null(),
+                items.as_ptr(),
+                group.as_ptr(),
+                &[],
+            )
+        };
+        let event = launched.map_err(OpenClError::of("start a kernel"))?;
+        event.wait().map_err(OpenClError::of("end a kernel"))?;
+        let status: cl_int = event.command_execution_status().map_err(OpenClError::of("end a kernel"))?.0;
+        match status {
+            0 => Ok(()),
+            error => Err(OpenClError::of("run a kernel")(error.into())),
+        }
+    }
+}

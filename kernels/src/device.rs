@@ -1,0 +1,157 @@
+//! A search as a device runs it: the text of its program, what the program is given, and where each launch begins. Plain data:
+//! who compiles and launches is elsewhere. The program's own side of this is in `cl/search.cl`.
+
+use std::fmt::Write as _;
+
+use starfarm_protocol::spec::Algorithm;
+
+use crate::block::{Block, Layout};
+use crate::digest::{ALL_WORDS, Digest};
+use crate::md5::Md5;
+use crate::ntlm::Ntlm;
+use crate::search::{Hit, Search};
+use crate::sha1::Sha1;
+use crate::sha256::Sha256;
+use crate::targets::FEW_MAX;
+
+/// The part of the program that all algorithms share.
+const SHARED: &str = include_str!("../cl/search.cl");
+
+/// What depends on the algorithm.
+struct Facts {
+    source: &'static str,
+    layout: Layout,
+    /// The step whose outcome is the key, where these words change in a run; 0 where it is always the same.
+    key_step: fn(&[usize]) -> usize,
+    digest: fn(&Block) -> crate::block::Words,
+}
+
+fn facts(algorithm: Algorithm) -> Facts {
+    fn of<D: Digest>(source: &'static str) -> Facts {
+        Facts { source, layout: D::LAYOUT, key_step: D::key_step, digest: D::digest }
+    }
+    match algorithm {
+        Algorithm::Md5 => of::<Md5>(include_str!("../cl/md5.cl")),
+        Algorithm::Ntlm => of::<Ntlm>(include_str!("../cl/ntlm.cl")),
+        Algorithm::Sha1 => of::<Sha1>(include_str!("../cl/sha1.cl")),
+        Algorithm::Sha256 => of::<Sha256>(include_str!("../cl/sha256.cl")),
+    }
+}
+
+/// Candidates of one length from a unit on, run by run. All stretches of one [`Stretch::length`] share program and tables.
+pub struct Stretch<'a> {
+    /// Bytes of a candidate.
+    pub length: usize,
+    /// Candidates from that unit to the last of this length.
+    pub units: u128,
+    /// For each position before the tail: how many symbols it has, and which of them the first run has.
+    pub prefix: Vec<[u32; 2]>,
+    /// Combinations of the tail, which a run turns through, 1 to 65 536.
+    pub tail: usize,
+    /// Which of them the unit is in the first run.
+    pub from: usize,
+    /// What each combination adds to each word that changes; the tables are as long as each other, and padded.
+    pub tables: &'a [Vec<u32>],
+    words: &'a [usize],
+}
+
+/// The digests as the program is given them.
+pub struct DeviceTargets<'a> {
+    /// Of few targets eight words each, of many their keys, sorted.
+    pub words: Vec<u32>,
+    /// Of many: where the keys with the same leading bits begin.
+    pub starts: &'a [u32],
+    /// How far a key is moved right to get these.
+    pub starts_shift: u32,
+    /// Of many: a bit for each value of a key's leading bits.
+    pub bitmap: &'a [u64],
+    /// How far a key is moved right to get these.
+    pub bitmap_shift: u32,
+}
+
+impl Search {
+    /// Where the candidate of `unit`, below [`Search::units`], lies.
+    pub fn stretch(&self, unit: u128) -> Stretch<'_> {
+        let odometer = self.space.seek(unit);
+        let (digits, alphabets) = (&odometer.digits, self.space.positions());
+        let digit = |(digit, alphabet): (&usize, &Vec<u8>)| [alphabet.len() as u32, *digit as u32];
+        let (length, end) = odometer.length();
+        Stretch {
+            length,
+            units: end - unit,
+            prefix: digits.iter().zip(alphabets).map(digit).collect(),
+            tail: odometer.tail.size,
+            from: odometer.from,
+            tables: &odometer.tail.tables,
+            words: &odometer.tail.words,
+        }
+    }
+
+    /// The alphabet of each position.
+    pub fn alphabets(&self) -> &[Vec<u8>] {
+        self.space.positions()
+    }
+
+    /// What the program of any length looks for.
+    pub fn device_targets(&self) -> DeviceTargets<'_> {
+        let targets = &self.targets;
+        let (starts, starts_shift) = targets.starts();
+        match targets.bitmap() {
+            None => {
+                let words = targets.digests.iter().flatten().copied().collect();
+                DeviceTargets { words, starts: &[], starts_shift, bitmap: &[], bitmap_shift: 0 }
+            }
+            Some(bitmap) => {
+                let (bits, bitmap_shift) = bitmap.parts();
+                let words = targets.keys().to_vec();
+                DeviceTargets { words, starts, starts_shift, bitmap: bits, bitmap_shift }
+            }
+        }
+    }
+
+    /// The program in OpenCL C for the candidates of a stretch's length, with vectors of `width` of them.
+    pub fn program(&self, stretch: &Stretch<'_>, width: usize) -> String {
+        let facts = facts(self.algorithm());
+        let few = self.targets.digests.len() <= FEW_MAX;
+        // What the steps behind the key's need not be computed for is known of few targets alone.
+        let key_words = if few { stretch.words } else { &ALL_WORDS };
+        let mut block = facts.layout.empty(stretch.length);
+        let tail_at = stretch.prefix.len();
+        for (position, alphabet) in self.space.positions()[..stretch.length].iter().enumerate().skip(tail_at)
+        {
+            if let [symbol] = alphabet[..] {
+                facts.layout.place(&mut block, position, symbol);
+            }
+        }
+        let mut head = String::new();
+        let mut define = |name: &str, value: &str| {
+            // A String takes whatever is written to it.
+            let _ = writeln!(head, "#define {name} {value}");
+        };
+        let vector = if width == 1 { "uint".to_owned() } else { format!("uint{width}") };
+        define("V", &vector);
+        define("WIDTH", &width.to_string());
+        for word in 0..16 {
+            define(&format!("T{word}"), if stretch.words.contains(&word) { "V" } else { "uint" });
+        }
+        let list = |of: &dyn Fn(usize) -> String| (0..16).map(of).collect::<Vec<_>>().join(", ");
+        define("PARAMS", &list(&|word| format!("T{word} w{word}")));
+        define("ARGS", &list(&|word| format!("w{word}")));
+        define("BLOCK", &format!("{{{}}}", list(&|word| format!("0x{:x}u", block[word]))));
+        let load =
+            |(table, word): (usize, &usize)| format!("w{word} |= VLOAD(tables + {table} * stride + (at));");
+        define("LOAD(at)", &stretch.words.iter().enumerate().map(load).collect::<Vec<_>>().join(" "));
+        define("PREFIX", &tail_at.to_string());
+        define("STRIDE", &facts.layout.stride.to_string());
+        define("BIG_ENDIAN", &u8::from(facts.layout.big_endian).to_string());
+        define("KEY_STEP", &(facts.key_step)(key_words).to_string());
+        define("TARGETS", &if few { self.targets.digests.len() } else { 0 }.to_string());
+        head + facts.source + SHARED
+    }
+
+    /// Whether the candidate of `unit`, which a device has named, has a target's digest: the hits that it makes are appended.
+    pub fn confirm(&self, unit: u128, hits: &mut Vec<Hit>) {
+        let digest = (facts(self.algorithm()).digest)(&self.space.block(unit));
+        hits.extend(self.find(&digest).into_iter().map(|target| Hit { unit, target }));
+    }
+}
