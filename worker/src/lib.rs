@@ -8,6 +8,7 @@
 //! | `facts` | what this machine is |
 //! | `node`, `event` | the main thread: waits for events, tells the core, does its deeds |
 //! | `sockets`, `sessions` | datagrams; keys |
+//! | `devices`, `probe` | accelerators, each in a child process; what a person is told of the machine |
 //! | `addresses` | where the scheduler may be |
 //! | `bulk`, `contents` | what is fetched and stored by hash; whether TCP gets through |
 //! | `slot`, `report`, `run`, `exec` | running tasks |
@@ -19,12 +20,14 @@ mod addresses;
 mod board;
 mod bulk;
 mod contents;
+mod devices;
 mod error;
 mod event;
 pub mod exec;
 mod facts;
 mod node;
 mod options;
+mod probe;
 mod report;
 mod run;
 mod sessions;
@@ -38,8 +41,9 @@ mod testing;
 mod values;
 mod verbose;
 
+pub use devices::{Choice, HostWork};
 pub use error::WorkerError;
-pub use options::{Options, has};
+pub use options::{Options, ProbeFormat, has};
 pub use values::Until;
 
 /// Runs a worker until it has drained, is refused or is stopped. Messages go to stderr. It takes over
@@ -51,6 +55,14 @@ pub fn run(options: &Options) -> Result<(), WorkerError> {
     if options.warden {
         exec::keep_watch();
         return Ok(());
+    }
+    if let Some(work) = options.slot_host {
+        // Who reads it may have gone.
+        let _ = devices::serve(work, run::search_of);
+        return Ok(());
+    }
+    if let Some(format) = options.probe {
+        return probe::print(options, format);
     }
     // A worker of which a part has panicked must not look alive.
     let before = std::panic::take_hook();

@@ -26,7 +26,7 @@ use crate::sessions::{Heard, Identity, Sessions};
 use crate::slot::{Slot, start_slots};
 use crate::sockets::Sockets;
 use crate::state::State;
-use crate::{Options, WorkerError, exec, facts, stop, verbose};
+use crate::{Options, WorkerError, devices, exec, facts, stop, verbose};
 
 /// Messages that may wait for the main thread.
 const INBOX: usize = 4_096;
@@ -86,18 +86,19 @@ impl Node {
     /// Reads what is on disk, opens a socket, starts the threads.
     pub(crate) fn start(options: &Options) -> Result<Self, WorkerError> {
         let limits = options.limits()?;
-        let join = read_join_file(&options.join)?;
-        let addresses = Addresses::new(&options.join, &join);
+        let join = read_join_file(options.join()?)?;
+        let addresses = Addresses::new(options.join()?, &join);
         let name = options.node_name()?;
         STARTED.get_or_init(Instant::now);
         let state = State::open(&options.state_dir(&name)?, join.farm)?;
         let random = || getrandom::u64().map_err(|e| WorkerError::System(format!("no random numbers: {e}")));
         let (farm, known, boot, plain) = (join.farm, known(&state), Boot(random()?), options.no_seal);
         let who = Arc::new(Identity { key: state.key()?, join, name, boot, plain });
-        let (slots, start) = (options.slots(), facts::machine_start());
+        let devices = devices::chosen(&options.devices)?;
+        let (slots, start) = (options.slots_beside(devices.len()), facts::machine_start());
         let (board, died_running) = Board::open(&state.farm_path("running"), farm, slots, start)?;
-        let (board, (to_inbox, inbox)) = (Arc::new(board), bounded(INBOX));
-        let sockets = Sockets::new(to_inbox.clone(), plain);
+        let (to_inbox, inbox) = bounded(INBOX);
+        let (board, sockets) = (Arc::new(board), Sockets::new(to_inbox.clone(), plain));
         let facts = facts::read(Path::new("/"), cores());
         let config = Config {
             boot,
@@ -113,11 +114,10 @@ impl Node {
             facts: Some(facts),
             limits,
         };
-        let mut core = Worker::new(config, 0);
-        restore(&mut core, &state);
-        let warden = post_warden();
+        let core = restored(config, &state);
         let bulk = Bulk::start(Arc::clone(&who)).map_err(|e| no("thread", &e))?;
-        let started = start_slots(options, &board, &bulk, &state, &to_inbox).map_err(|e| no("thread", &e))?;
+        let slots =
+            start_slots(options, devices, &board, &bulk, &state, &to_inbox).map_err(|e| no("thread", &e))?;
         stop::on_signals(to_inbox.clone())?;
         if options.parent_pipe {
             stop::on_parents_end(to_inbox.clone())?;
@@ -128,7 +128,7 @@ impl Node {
             who,
             sessions: Sessions::default(),
             sockets,
-            slots: started,
+            slots,
             board,
             bulk,
             state,
@@ -149,7 +149,7 @@ impl Node {
             kill_at: None,
             stop_by: None,
             drained: false,
-            _warden: warden,
+            _warden: post_warden(),
             deeds: Vec::new(),
             opened: vec![0; starfarm_net::BUFFER_BYTES],
         })
@@ -464,13 +464,15 @@ fn post_warden() -> Option<Warden> {
     warden.map_err(|error| say(&format!("programs will outlive this worker if it is killed: {error}"))).ok()
 }
 
-/// Takes over what an earlier incarnation could not deliver.
-fn restore(core: &mut Worker, state: &State) {
+/// The core, with what an earlier incarnation could not deliver.
+fn restored(config: Config, state: &State) -> Worker {
+    let mut core = Worker::new(config, 0);
     match state.spool().map(|spool| core.restore(&spool)) {
         None | Some(Ok(0)) => {}
         Some(Ok(results)) => say(&format!("{results} results of the last run will be delivered")),
         Some(Err(why)) => say(&format!("the spool of the last run is not used: {why}")),
     }
+    core
 }
 
 /// The newest incarnation of the scheduler that an earlier incarnation of this worker believed.

@@ -10,6 +10,7 @@ use starfarm_protocol::seal::is_valid_name;
 use starfarm_worker_core::Limits;
 
 use crate::WorkerError;
+use crate::devices::{Choice, HostWork};
 use crate::facts;
 use crate::values::{self, Until};
 
@@ -17,11 +18,18 @@ use crate::values::{self, Until};
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// The join file that the scheduler wrote (`worker.join` in its state directory)
-    #[arg(long, value_name = "FILE", env = "STARFARM_JOIN")]
-    pub join: PathBuf,
+    #[arg(long, value_name = "FILE", env = "STARFARM_JOIN", required_unless_present_any = ["probe", "slot_host"])]
+    pub join: Option<PathBuf>,
+    /// Say what this machine has for a worker, as a table or as json, and end
+    #[arg(long, value_name = "FORMAT", num_args = 0..=1, default_missing_value = "table")]
+    pub probe: Option<ProbeFormat>,
     /// Tasks that run at once [default: the number of cores]
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u16).range(1..=i64::from(SLOTS_MAX)))]
     pub slots: Option<u16>,
+    /// OpenCL devices that run searches beside the cores: gpu (cards and other accelerators), all, none, or numbers of
+    /// --probe such as 0,2
+    #[arg(long, value_name = "WHICH", default_value = "none", value_parser = Choice::parse)]
+    pub devices: Choice,
     /// Memory that running units may claim together, such as 60G [default: nine tenths of what this process may use]
     #[arg(long, value_name = "BYTES", value_parser = size)]
     pub memory: Option<u64>,
@@ -58,14 +66,37 @@ pub struct Options {
     /// Be the warden of the worker that holds stdin: end its programs when it has gone
     #[arg(long, hide = true)]
     pub warden: bool,
+    /// Be a child of the worker that holds stdin, for a device or to list them
+    #[arg(long, value_name = "WHAT", hide = true, value_parser = HostWork::parse)]
+    pub slot_host: Option<HostWork>,
     /// Drain when stdin ends: the farm that started this worker has gone
     #[arg(long, hide = true)]
     pub parent_pipe: bool,
 }
 
+/// How a probe is printed.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ProbeFormat {
+    /// For people.
+    Table,
+    /// For programs.
+    Json,
+}
+
 impl Options {
+    /// The join file; a worker that works has one.
+    pub(crate) fn join(&self) -> Result<&Path, WorkerError> {
+        self.join.as_deref().ok_or_else(|| WorkerError::Usage("--join names no file".to_owned()))
+    }
+
     pub(crate) fn slots(&self) -> u16 {
         self.slots.unwrap_or_else(usual_slots)
+    }
+
+    /// Slots of the cores and of so many devices together.
+    pub(crate) fn slots_beside(&self, devices: usize) -> u16 {
+        let devices = u16::try_from(devices).unwrap_or(SLOTS_MAX);
+        self.slots().saturating_add(devices).min(SLOTS_MAX)
     }
 
     /// Bytes of memory that units may claim, of `all` that this process may use.

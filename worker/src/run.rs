@@ -35,6 +35,17 @@ use nothing::Nothing;
 pub(crate) use room::Room;
 use search::Search;
 
+/// The search of a job that a device is to run.
+///
+/// # Errors
+/// No device runs it, in words.
+pub(crate) fn search_of(JobSpec { space, work }: JobSpec) -> Result<starfarm_kernels::Search, String> {
+    match work {
+        Work::Search(work) => search::kernel(&work, space),
+        Work::Command(_) | Work::Nothing => Err("a device runs searches alone".to_owned()),
+    }
+}
+
 /// Prepared specifications that are kept; a worker seldom has tasks of more than two jobs.
 const PREPARED_MAX: usize = 16;
 /// How often a slot looks whether another one has finished preparing.

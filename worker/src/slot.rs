@@ -3,7 +3,7 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use starfarm_protocol::wire::Cancel;
@@ -13,6 +13,7 @@ use crate::Options;
 use crate::board::Board;
 use crate::bulk::Bulk;
 use crate::contents::Contents;
+use crate::devices::DeviceSlot;
 use crate::event::Event;
 use crate::exec::CancelFlag;
 use crate::report::Report;
@@ -49,6 +50,7 @@ impl Slot {
 /// Starts the threads of all slots. Each ends when its handle is gone.
 pub(crate) fn start_slots(
     options: &Options,
+    devices: Vec<DeviceSlot>,
     board: &Arc<Board>,
     bulk: &Bulk,
     state: &State,
@@ -71,18 +73,21 @@ pub(crate) fn start_slots(
     let failed = options.keep_failed.map(usize::from).map(keep).transpose()?;
     let programs = Arc::new(Programs::default());
     let (memory, room) = (Memory::default(), Room::default());
-    let start = |slot| {
+    let start = |(slot, device): (u16, Option<DeviceSlot>)| {
         let (board, contents, store) = (Arc::clone(board), Arc::clone(&contents), Arc::clone(&store));
         let (scratch, failed) = (scratch.clone(), failed.clone());
         let (memory, room) = (memory.clone(), room.clone());
-        let context = Context { slot, board, contents, store, memory, room, scratch, failed };
+        let device = device.map(Mutex::new);
+        let context = Context { slot, board, contents, store, memory, room, scratch, device, failed };
         let (programs, report) = (Arc::clone(&programs), Report::new(slot, inbox.clone()));
         let (bundles, to_do) = bounded(1);
         let thread = std::thread::Builder::new().name(format!("slot {slot}"));
         thread.spawn(move || work(&programs, &context, report, &to_do))?;
         Ok(Slot { bundles, cancel: CancelFlag::new()? })
     };
-    (0..options.slots()).map(start).collect()
+    let (cores, count) = ((0..options.slots()).map(|_| None), devices.len());
+    let all = cores.chain(devices.into_iter().map(Some));
+    (0..options.slots_beside(count)).zip(all).map(start).collect()
 }
 
 /// Bytes of inputs that are kept where nobody says how many: half of what is free at the start.

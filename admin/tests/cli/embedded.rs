@@ -206,6 +206,17 @@ fn a_killed_farm_leaves_no_worker_behind() {
 }
 
 #[test]
+fn a_probe_keeps_to_its_schema_with_and_without_devices() {
+    let (folder, schemas) = (Folder::new(), Schemas::load());
+    schemas.check("probe", &folder.run("worker --probe json --devices all").with(0));
+    let mut without = folder.command("worker --probe json");
+    without.env("OCL_ICD_VENDORS", folder.path());
+    let text = String::from_utf8(without.output().unwrap().stdout).unwrap();
+    schemas.check("probe", &text);
+    assert!(text.contains("no_devices"), "{text}");
+}
+
+#[test]
 fn measurements_keep_to_their_schemas() {
     let (folder, schemas) = (Folder::new(), Schemas::load());
     let text = folder.run("bench dispatch --tasks 1000 --nodes 2 --output json").with(0);

@@ -166,8 +166,17 @@ fn jobs_can_be_asked_for_by_state_and_a_live_one_deleted_at_once() {
 #[test]
 fn every_schema_is_tried() {
     // These need real processes, a journal or no farm: see `embedded.rs`, `audit.rs`, `log.rs` and above.
-    let elsewhere =
-        ["audit", "bench-dispatch", "plan", "dry-run", "error", "log-replay", "log-state", "log-validation"];
+    let elsewhere = [
+        "audit",
+        "bench-dispatch",
+        "plan",
+        "dry-run",
+        "error",
+        "log-replay",
+        "log-state",
+        "log-validation",
+        "probe",
+    ];
     let tried: BTreeSet<&str> = DOCUMENTS.iter().map(|(_, schema)| *schema).chain(elsewhere).collect();
     assert_eq!(Schemas::load().names().collect::<BTreeSet<_>>(), tried);
 }

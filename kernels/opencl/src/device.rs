@@ -4,30 +4,9 @@ use opencl3::device::{
     CL_DEVICE_TYPE_ACCELERATOR, CL_DEVICE_TYPE_ALL, CL_DEVICE_TYPE_CPU, CL_DEVICE_TYPE_GPU,
 };
 use opencl3::platform::get_platforms;
-use starfarm_protocol::devices::DeviceKind;
+use starfarm_protocol::devices::{DeviceFacts, DeviceKind};
 
 use crate::error::OpenClError;
-
-/// What a device says of itself. What it does not say is empty or 0.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct DeviceFacts {
-    /// The platform's name.
-    pub platform: String,
-    /// The device's.
-    pub name: String,
-    /// Its driver's version.
-    pub driver: String,
-    /// What it is.
-    pub kind: DeviceKind,
-    /// The version of OpenCL that it speaks.
-    pub version: (u8, u8),
-    /// Bytes of its memory.
-    pub memory_bytes: u64,
-    /// How many work groups it runs at a time, or so.
-    pub compute_units: u32,
-    /// How many 32-bit integers its vectors should have, 1 to 16.
-    pub width: u32,
-}
 
 /// A device.
 #[derive(Clone, Debug)]

@@ -16,6 +16,6 @@ mod error;
 mod program;
 mod search;
 
-pub use device::{Device, DeviceFacts, devices};
+pub use device::{Device, devices};
 pub use error::OpenClError;
 pub use search::DeviceSearch;

@@ -94,6 +94,20 @@ impl DeviceSearch {
         &self.search
     }
 
+    /// Compiles the program for the candidate of `unit` and those of its length, which may take seconds. The first unit
+    /// behind these.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn prepare(&mut self, unit: u128) -> Result<u128, OpenClError> {
+        let stretch = self.search.stretch(unit);
+        if !self.programs.contains_key(&stretch.length) {
+            let loaded = load(&self.session, &self.search, &stretch, self.width)?;
+            self.programs.insert(stretch.length, loaded);
+        }
+        Ok(unit + stretch.units)
+    }
+
     /// Scans the units `[lo, hi)` as [`Search::scan`] does. `keep_going` is asked between launches, which take some 20 ms.
     ///
     /// # Errors
@@ -134,6 +148,7 @@ impl DeviceSearch {
 
     /// Launches the candidates from `lo` on; the first unit behind them, or none where there were too many hits.
     fn launch(&mut self, lo: u128, hi: u128, found: &mut Vec<u128>) -> Result<Option<u128>, OpenClError> {
+        self.prepare(lo)?;
         let stretch = self.search.stretch(lo);
         let wanted = u128::from(self.units).min(stretch.units).min(hi - lo);
         let (tail, from) = (stretch.tail as u128, stretch.from as u128);
@@ -144,12 +159,7 @@ impl DeviceSearch {
         let pieces = stretch.tail.div_ceil(self.piece as usize) as u32;
         let items = runs as u32 * pieces;
         let prefix: Vec<u32> = stretch.prefix.iter().flatten().copied().collect();
-        let length = stretch.length;
-        if !self.programs.contains_key(&length) {
-            let loaded = load(&self.session, &self.search, &stretch, self.width)?;
-            self.programs.insert(length, loaded);
-        }
-        let loaded = &self.programs[&length];
+        let loaded = &self.programs[&stretch.length];
         self.session.write(&mut self.prefix, &prefix)?;
         self.session.write(&mut self.hits, &[0, 0])?;
         let args = [

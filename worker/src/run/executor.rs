@@ -1,7 +1,7 @@
 //! What an executor is to a slot, and what every executor has at hand.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use starfarm_worker_core::Task;
 
@@ -10,6 +10,7 @@ use super::memory::Memory;
 use super::room::Room;
 use crate::board::Board;
 use crate::contents::Contents;
+use crate::devices::DeviceSlot;
 use crate::exec::CancelFlag;
 use crate::report::Report;
 use crate::store::Store;
@@ -35,6 +36,8 @@ pub(crate) struct Context {
     pub(crate) room: Room,
     /// Folder for the scratch directories of attempts.
     pub(crate) scratch: PathBuf,
+    /// The device of the slot; none where it is one of the processor's.
+    pub(crate) device: Option<Mutex<DeviceSlot>>,
     /// Keeps those of units that fail, where a person wants that.
     pub(crate) failed: Option<Arc<Failed>>,
 }
@@ -62,7 +65,8 @@ pub(super) mod testing {
         let contents = Arc::new(Contents::new(Bulk::without_thread()));
         let store = Arc::new(Store::open(&dir.0.join("inputs"), u64::MAX).unwrap().on(disk));
         let (scratch, memory, room) = (dir.0.join("scratch"), Memory::default(), Room::default());
-        let context = Context { slot: 0, board, contents, store, memory, room, scratch, failed: None };
+        let (device, failed) = (None, None);
+        let context = Context { slot: 0, board, contents, store, memory, room, scratch, device, failed };
         let (to_inbox, inbox) = crossbeam_channel::unbounded();
         let mut report = Report::new(0, to_inbox);
         let task = Task { job: JobId(1), spec: ContentHash([1; 32]), attempt: Attempt(1), lo, units };

@@ -5,11 +5,12 @@ use std::time::{Duration, Instant};
 
 use starfarm_kernels::{Hit, Search as Kernel};
 use starfarm_protocol::limits::RESULT_BODY_BYTES_MAX;
-use starfarm_protocol::spec::{SearchWork, Space};
+use starfarm_protocol::spec::{JobSpec, SearchWork, Space};
 use starfarm_protocol::wire::HitEntry;
 use starfarm_worker_core::Task;
 
 use super::executor::{Context, Executor};
+use crate::devices::{DeviceSlot, Ended};
 use crate::exec::CancelFlag;
 use crate::report::Report;
 
@@ -23,13 +24,57 @@ pub(super) struct Search(Kernel);
 
 impl Search {
     pub(super) fn new(work: &SearchWork, space: Space) -> Result<Self, String> {
-        let Space::Chars { positions, min } = space else {
-            return Err("a search needs a `chars` space: submit the job anew".to_owned());
-        };
-        let positions: Vec<_> = positions.into_iter().map(|position| position.0).collect();
-        let targets: Vec<_> = work.targets.iter().map(|target| target.0.clone()).collect();
-        Kernel::new(work.algorithm, &positions, min, &targets).map(Self).map_err(|e| e.to_string())
+        kernel(work, space).map(Self)
     }
+
+    /// Runs a task on the slot's device. What it does not come to goes back.
+    fn run_on(
+        device: &mut DeviceSlot,
+        task: &Task,
+        cancel: &CancelFlag,
+        context: &Context,
+        report: &mut Report,
+    ) {
+        while !device.is_there() {
+            if cancel.is_raised() {
+                return;
+            }
+        }
+        let read = || JobSpec::from_bytes(&context.contents.get(task.spec, cancel).ok()?).ok();
+        context.board.begin(context.slot, task.job, task.lo);
+        let mut next = task.lo;
+        let scanned = device.scan(task.spec, read, (task.lo, task.hi()), cancel, &mut |part| {
+            tell(task, (next, part.reached), &part.hits, part.spent, report);
+            next = part.reached;
+            if next < task.hi() {
+                context.board.begin(context.slot, task.job, next);
+            }
+        });
+        if let Err(Ended::Refused(why)) = scanned {
+            report.refuse(task, next, &why);
+        }
+        context.board.end(context.slot);
+    }
+}
+
+/// The search of a job, natively.
+pub(super) fn kernel(work: &SearchWork, space: Space) -> Result<Kernel, String> {
+    let Space::Chars { positions, min } = space else {
+        return Err("a search needs a `chars` space: submit the job anew".to_owned());
+    };
+    let positions: Vec<_> = positions.into_iter().map(|position| position.0).collect();
+    let targets: Vec<_> = work.targets.iter().map(|target| target.0.clone()).collect();
+    Kernel::new(work.algorithm, &positions, min, &targets).map_err(|e| e.to_string())
+}
+
+/// Units `[lo, hi)` of a task were scanned, with these hits.
+fn tell(task: &Task, (lo, hi): (u128, u128), hits: &[Hit], spent: Duration, report: &mut Report) {
+    for piece in pieces(lo, hi, hits) {
+        let thousandths = u128::from(piece.units) * 1_000 / (hi - lo);
+        let duration = spent * u32::try_from(thousandths).unwrap_or(1_000) / 1_000;
+        report.done(task, piece.lo, piece.units, duration, piece.body);
+    }
+    report.flush_if_due();
 }
 
 impl Executor for Search {
@@ -38,6 +83,10 @@ impl Executor for Search {
     }
 
     fn run(&self, task: &Task, cancel: &CancelFlag, context: &Context, report: &mut Report) {
+        if let Some(device) = &context.device {
+            let mut device = device.lock().expect("a panic ends the process");
+            return Self::run_on(&mut device, task, cancel, context, report);
+        }
         let (mut next, mut hits) = (task.lo, Vec::new());
         while next < task.hi() && !cancel.is_raised() {
             context.board.begin(context.slot, task.job, next);
@@ -46,14 +95,9 @@ impl Executor for Search {
             let reached = self
                 .0
                 .scan(next, task.hi(), &mut hits, &mut |_| !cancel.is_raised() && start.elapsed() < PART);
-            for piece in pieces(next, reached, &hits) {
-                let thousandths = u128::from(piece.units) * 1_000 / (reached - next);
-                let duration = start.elapsed() * u32::try_from(thousandths).unwrap_or(1_000) / 1_000;
-                report.done(task, piece.lo, piece.units, duration, piece.body);
-            }
+            tell(task, (next, reached), &hits, start.elapsed(), report);
             hits.clear();
             next = reached;
-            report.flush_if_due();
         }
         context.board.end(context.slot);
     }

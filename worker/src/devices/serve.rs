@@ -1,0 +1,170 @@
+//! The life of a slot host: lines come in by standard input, lines go out by what was standard output. What a driver or a
+//! kernel prints goes nowhere. When the worker has gone, so has the host.
+
+use std::fs::File;
+use std::io::{self, BufRead, Write};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, unbounded};
+use starfarm_kernels::{Hit, Search};
+use starfarm_opencl::{Device, DeviceSearch};
+use starfarm_protocol::devices::DeviceFacts;
+use starfarm_protocol::spec::JobSpec;
+use starfarm_protocol::units::Units;
+
+use super::words::{HostWork, Reply, Request};
+
+/// How often a scan tells how far it is: its silence is taken for a kernel that runs away.
+const PART: Duration = Duration::from_millis(100);
+
+/// How often a host says that it is busy with something that takes long.
+const BUSY: Duration = Duration::from_secs(1);
+
+/// How a job's specification becomes a search, or why it cannot.
+pub(crate) type Prepare = fn(JobSpec) -> Result<Search, String>;
+
+/// Lives as a child that is there for `work`.
+///
+/// # Errors
+/// Those of its pipes.
+pub(crate) fn serve(work: HostWork, prepare: Prepare) -> io::Result<()> {
+    // What others print must not get between our lines.
+    let mut output = File::from(rustix::io::dup(io::stdout())?);
+    rustix::stdio::dup2_stdout(File::options().write(true).open("/dev/null")?)?;
+    match work {
+        HostWork::List => {
+            let devices = starfarm_opencl::devices();
+            let facts = |devices: Vec<Device>| devices.iter().map(|d| d.facts().clone()).collect();
+            let listed: Result<Vec<DeviceFacts>, String> = devices.map(facts).map_err(|e| e.to_string());
+            output.write_all(&serde_json::to_vec(&listed)?)
+        }
+        HostWork::Device(number) => {
+            let voice = Arc::new(Voice { output: Mutex::new(output), is_busy: AtomicBool::new(true) });
+            let stopped = Arc::new(AtomicU64::new(0));
+            let requests = read_lines(Arc::clone(&stopped));
+            let busy = Arc::clone(&voice);
+            std::thread::spawn(move || busy.says_busy());
+            let device = starfarm_opencl::devices().map_err(|e| e.to_string());
+            let device = device.and_then(|devices| {
+                devices.into_iter().nth(number).ok_or_else(|| format!("device {number} has gone"))
+            });
+            voice.is_busy.store(false, Ordering::Release);
+            let mut host = Serving { device, prepare, search: None, stopped, voice };
+            requests.iter().try_for_each(|request| host.answer(request))
+        }
+    }
+}
+
+/// Reads what the worker asks, on a thread of its own: a scan is stopped while it goes on.
+fn read_lines(stopped: Arc<AtomicU64>) -> Receiver<Request> {
+    let (to_do, requests) = unbounded();
+    std::thread::spawn(move || {
+        for line in io::stdin().lock().lines() {
+            match line.ok().and_then(|line| serde_json::from_str(&line).ok()) {
+                Some(Request::Stop(number)) => drop(stopped.fetch_max(number, Ordering::Release)),
+                Some(request) => drop(to_do.send(request)),
+                None => break,
+            }
+        }
+        // Whatever the device does: nobody waits for it any more.
+        std::process::exit(0);
+    });
+    requests
+}
+
+struct Serving {
+    device: Result<Device, String>,
+    prepare: Prepare,
+    search: Option<DeviceSearch>,
+    /// The latest scan that was stopped.
+    stopped: Arc<AtomicU64>,
+    voice: Arc<Voice>,
+}
+
+/// What the worker hears.
+struct Voice {
+    output: Mutex<File>,
+    /// The host does what takes long.
+    is_busy: AtomicBool,
+}
+
+impl Voice {
+    fn say(&self, reply: &Reply) -> io::Result<()> {
+        let mut line = serde_json::to_vec(reply)?;
+        line.push(b'\n');
+        self.output.lock().unwrap_or_else(PoisonError::into_inner).write_all(&line)
+    }
+
+    /// Does what may take long.
+    fn busy<T>(&self, long: impl FnOnce() -> T) -> T {
+        self.is_busy.store(true, Ordering::Release);
+        let done = long();
+        self.is_busy.store(false, Ordering::Release);
+        done
+    }
+
+    /// Says for ever, while that is so, that the host is busy.
+    fn says_busy(&self) {
+        loop {
+            std::thread::sleep(BUSY);
+            if self.is_busy.load(Ordering::Acquire) && self.say(&Reply::Busy).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+impl Serving {
+    fn answer(&mut self, request: Request) -> io::Result<()> {
+        let reply = match request {
+            Request::Prepare(spec) => Arc::clone(&self.voice).busy(|| self.prepare(*spec)),
+            Request::Scan { number, lo, hi } => {
+                self.scan(number, lo.0, hi.0)?.map_or_else(Reply::Failed, |()| Reply::Over)
+            }
+            Request::Stop(_) => return Ok(()),
+        };
+        self.voice.say(&reply)
+    }
+
+    fn prepare(&mut self, spec: JobSpec) -> Reply {
+        // What the job before had on the device goes first.
+        self.search = None;
+        let device = match &self.device {
+            Ok(device) => device,
+            Err(why) => return Reply::Failed(why.clone()),
+        };
+        match (self.prepare)(spec).map(|search| DeviceSearch::new(device, search)) {
+            Ok(Ok(search)) => self.search = Some(search),
+            Ok(Err(error)) => return Reply::Failed(error.to_string()),
+            Err(why) => return Reply::Refused(why),
+        }
+        Reply::Prepared
+    }
+
+    /// Scans `[lo, hi)`. The outer error is that of the pipe, the inner one the device's.
+    fn scan(&mut self, number: u64, lo: u128, hi: u128) -> io::Result<Result<(), String>> {
+        let Self { search, stopped, voice, .. } = self;
+        let Some(search) = search else { return Ok(Err("there is no job".to_owned())) };
+        let is_stopped = || stopped.load(Ordering::Acquire) >= number;
+        let (mut next, mut hits) = (lo, Vec::<Hit>::new());
+        while next < hi && !is_stopped() {
+            let end = match voice.busy(|| search.prepare(next)) {
+                Ok(end) => end.min(hi),
+                Err(error) => return Ok(Err(error.to_string())),
+            };
+            let start = Instant::now();
+            let scanned = search.scan(next, end, &mut hits, &mut |_| start.elapsed() < PART && !is_stopped());
+            let reached = match scanned {
+                Ok(reached) => reached,
+                Err(error) => return Ok(Err(error.to_string())),
+            };
+            let us = u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX);
+            let hits = hits.drain(..).map(Into::into).collect();
+            voice.say(&Reply::Part { reached: Units(reached), hits, us })?;
+            next = reached;
+        }
+        Ok(Ok(()))
+    }
+}

@@ -1,0 +1,90 @@
+//! What a worker and a slot host say to each other: a line of JSON each.
+
+use serde::{Deserialize, Serialize};
+use starfarm_kernels::Hit;
+use starfarm_protocol::spec::JobSpec;
+use starfarm_protocol::units::Units;
+
+/// What a child is there for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HostWork {
+    /// To list devices.
+    List,
+    /// To run on device number so-and-so.
+    Device(usize),
+}
+
+impl HostWork {
+    /// `list`, or a number.
+    ///
+    /// # Errors
+    /// It is neither.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        match text {
+            "list" => Ok(Self::List),
+            _ => text.parse().map(Self::Device).map_err(|_| "list, or a number".to_owned()),
+        }
+    }
+
+    /// The word that [`HostWork::parse`] reads.
+    pub(super) fn word(self) -> String {
+        match self {
+            Self::List => "list".to_owned(),
+            Self::Device(number) => number.to_string(),
+        }
+    }
+}
+
+/// What the worker asks for.
+#[derive(Serialize, Deserialize, Debug)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Request {
+    /// Scans from now on are of this job.
+    Prepare(Box<JobSpec>),
+    /// Scan these units.
+    Scan {
+        /// Counts the scans of this host.
+        number: u64,
+        lo: Units,
+        hi: Units,
+    },
+    /// End the scan of that number.
+    Stop(u64),
+}
+
+/// What the host says.
+#[derive(Serialize, Deserialize, PartialEq, Debug)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Reply {
+    /// The job can be run.
+    Prepared,
+    /// The job cannot be run on this device, in words.
+    Refused(String),
+    /// The device is made ready, or compiles: said once a second.
+    Busy,
+    /// Units up to `reached` were scanned, in so many microseconds since the part before.
+    Part { reached: Units, hits: Vec<Found>, us: u64 },
+    /// The scan is over, or was stopped.
+    Over,
+    /// The device failed, in words.
+    Failed(String),
+}
+
+/// A hit.
+#[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Debug)]
+pub(super) struct Found {
+    unit: Units,
+    target: u32,
+}
+
+impl From<Hit> for Found {
+    fn from(Hit { unit, target }: Hit) -> Self {
+        Self { unit: Units(unit), target }
+    }
+}
+
+impl From<Found> for Hit {
+    fn from(Found { unit, target }: Found) -> Self {
+        Self { unit: unit.0, target }
+    }
+}
