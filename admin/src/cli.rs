@@ -11,6 +11,7 @@ use starfarm_protocol::ids::JobId;
 use starfarm_protocol::job::{MaxFailures, Per, Sizing};
 use starfarm_protocol::resources::{memory, size};
 use starfarm_protocol::spec::{OUTPUT_LIMIT_MAX, OutputLimit};
+use value::gpus;
 
 use crate::output::Format;
 
@@ -331,6 +332,9 @@ pub(crate) struct JobOptions {
     /// Memory that each unit claims, such as 2G: units start where it is free [default: none]
     #[arg(long, value_name = "BYTES", value_parser = memory)]
     pub(crate) memory: Option<u64>,
+    /// GPUs that each unit has to itself, or its share of one: 1, 2, 0.5 [default: none]
+    #[arg(long, value_name = "N", value_parser = gpus)]
+    pub(crate) gpus: Option<f64>,
     /// Start when these jobs have finished; if one fails, this one is cancelled
     #[arg(long, value_name = "ID", value_delimiter = ',', value_parser = job_id)]
     pub(crate) after: Vec<JobId>,

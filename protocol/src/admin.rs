@@ -17,7 +17,7 @@ use crate::ids::{ContentHash, JobId};
 use crate::job::{JobState, MaxFailures, Sizing};
 use crate::journal::record::JobTotals;
 use crate::reason::Distrust;
-use crate::resources::{Resource, Resources};
+use crate::resources::{Resource, Resources, cards};
 use crate::seal::Role;
 use crate::terms::{Limit, Terms};
 use crate::trust::{Share, TrustChecks};
@@ -321,19 +321,23 @@ pub struct JobInfo {
 }
 
 /// What a unit takes of its node while it runs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct NeedsInfo {
     /// Slots.
     pub slots: u64,
     /// Memory that it claims.
     pub memory_bytes: u64,
+    /// Cards that it has to itself, or its share of one.
+    #[serde(default)]
+    pub gpus: f64,
 }
 
 impl NeedsInfo {
     /// None where it is one slot.
     pub fn of(run: Resources) -> Option<Self> {
         let (slots, memory_bytes) = (run.of(Resource::Slots), run.of(Resource::Memory));
-        (run != Resources::ONE_SLOT).then_some(Self { slots, memory_bytes })
+        let gpus = cards(run.of(Resource::Gpus));
+        (run != Resources::ONE_SLOT).then_some(Self { slots, memory_bytes, gpus })
     }
 }
 

@@ -4,14 +4,24 @@
 use crate::word::words;
 
 words! {
-    /// A row of the table. An accelerator that several runs share will be counted in parts of one, as memory is in bytes.
+    /// A row of the table.
     Resource {
         /// Slots of the worker.
         Slots = 0 => "slots",
         /// Bytes of memory. It is a claim: nothing keeps a program from taking more.
         Memory = 1 => "memory",
+        /// Graphics cards and other accelerators, in parts of one: a card has [`GPU_PARTS`]. A run has whole cards to itself, or
+        /// shares one.
+        Gpus = 2 => "gpus",
     }
 }
+
+/// Parts of a card. Two, three, four ... ten runs share one without a rest.
+pub const GPU_PARTS: u64 = 2_520;
+/// Most cards of a worker.
+pub const GPUS_MAX: u64 = 64;
+/// Most runs that share a card.
+const SHARERS_MAX: f64 = 100.0;
 
 /// Most bytes of memory that a run may take, 1 PiB: a number beyond that is a slip.
 pub const MEMORY_MAX: u64 = 1 << 50;
@@ -81,6 +91,30 @@ impl Resources {
     }
 }
 
+/// So many cards, in parts of one: a whole number up to [`GPUS_MAX`], or a share of one card, which is rounded up to one of
+/// which a card has a whole number: 0.4 is a half, 0.09 a tenth.
+///
+/// # Errors
+/// It is neither; the sentence says what is.
+pub fn gpus(cards: f64) -> Result<u64, String> {
+    if cards == 0.0 || cards >= 1.0 && cards <= GPUS_MAX as f64 && cards.fract() == 0.0 {
+        return Ok(cards as u64 * GPU_PARTS);
+    }
+    let sharers = (1.0 / cards + 1e-9).floor();
+    if cards < 1.0 && (1.0..=SHARERS_MAX).contains(&sharers) {
+        let fills = |sharers: &u64| GPU_PARTS.is_multiple_of(*sharers);
+        return Ok(GPU_PARTS / (1..=sharers as u64).rev().find(fills).expect("one fills a card"));
+    }
+    Err(format!(
+        "write a whole number of cards up to {GPUS_MAX}, or a share of one such as 0.5, down to 0.01"
+    ))
+}
+
+/// How many cards so many parts are, to two digits.
+pub fn cards(parts: u64) -> f64 {
+    (parts as f64 * 100.0 / GPU_PARTS as f64).round() / 100.0
+}
+
 /// A size as a person writes it: `500M`, `20G`, `1.5TiB`, `1000000`, `20GB`.
 ///
 /// # Errors
@@ -139,6 +173,31 @@ mod tests {
         assert_eq!(has.times(Resources::new(1, 3 << 30)), 2);
         assert_eq!(has.times(Resources::new(7, 0)), 0);
         assert_eq!(has.times(Resources::NONE), u64::MAX);
+    }
+
+    #[test]
+    fn cards_are_whole_or_shared() {
+        for (cards, parts) in [
+            (0.0, 0),
+            (1.0, 2_520),
+            (8.0, 20_160),
+            (0.5, 1_260),
+            (0.4, 1_260),
+            (0.33, 840),
+            (0.6, 2_520),
+            (0.09, 252),
+            (0.01, 28),
+        ] {
+            assert_eq!(gpus(cards), Ok(parts), "{cards}");
+            // As many as share a card share two likewise.
+            assert!(
+                parts == 0 || parts >= GPU_PARTS || 2 * GPU_PARTS / parts == 2 * (GPU_PARTS / parts),
+                "{cards}"
+            );
+        }
+        for cards in [1.5, 65.0, -1.0, 0.001, f64::NAN, f64::INFINITY] {
+            assert!(gpus(cards).is_err_and(|why| why.contains("0.5")), "{cards}");
+        }
     }
 
     #[test]

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use starfarm_protocol::wire::Facts;
 
+use crate::cards;
+
 /// What no file says.
 const UNKNOWN: &str = "unknown";
 
@@ -23,13 +25,12 @@ pub(crate) fn read(root: &Path, cores: usize) -> Facts {
         .filter_map(|path| fs::read_to_string(root.join(path)).ok()?.trim().parse().ok())
         .min();
     let memory_bytes = memory_bytes(&text("proc/meminfo")).min(limit.unwrap_or(u64::MAX));
-    let models = [nvidia(root), kfd(root)].concat();
     Facts {
         system: known.join(", "),
         cpu: cpu_model(&text("proc/cpuinfo")),
         cores: u32::try_from(cores).unwrap_or(u32::MAX),
         memory_bytes,
-        accelerators: counted(models),
+        accelerators: counted(cards::read(root).into_iter().map(|card| card.model)),
     }
 }
 
@@ -90,36 +91,10 @@ fn limit_files(cgroup: &str) -> Vec<PathBuf> {
     files
 }
 
-/// Models of the cards that NVIDIA's driver knows.
-fn nvidia(root: &Path) -> Vec<String> {
-    let model = |dir: &Path| {
-        let text = fs::read_to_string(dir.join("information")).ok()?;
-        value(&text, "Model").map(str::to_owned)
-    };
-    each(&root.join("proc/driver/nvidia/gpus"), model)
-}
-
-/// Names of the cards that AMD's compute driver knows. Processors are nodes there too, without a GPU's id.
-fn kfd(root: &Path) -> Vec<String> {
-    let name = |dir: &Path| {
-        let text = |file| fs::read_to_string(dir.join(file)).ok();
-        let is_gpu = text("gpu_id")?.trim() != "0";
-        let name = text("name").map(|name| format!("AMD {}", name.trim()));
-        is_gpu.then(|| name.unwrap_or_else(|| "AMD GPU".to_owned()))
-    };
-    each(&root.join("sys/class/kfd/kfd/topology/nodes"), name)
-}
-
-/// What `read` makes of each entry of a directory.
-fn each(dir: &Path, read: impl Fn(&Path) -> Option<String>) -> Vec<String> {
-    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-    entries.filter_map(|entry| read(&entry.path())).collect()
-}
-
 /// Models with their numbers: `2 x NVIDIA H100 PCIe`; a single one goes without.
-fn counted(models: Vec<String>) -> String {
+fn counted(models: impl Iterator<Item = String>) -> String {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-    models.into_iter().for_each(|model| *counts.entry(model).or_default() += 1);
+    models.for_each(|model| *counts.entry(model).or_default() += 1);
     let words = counts.into_iter().map(|(model, count)| match count {
         1 => model,
         _ => format!("{count} x {model}"),

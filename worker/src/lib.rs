@@ -5,7 +5,7 @@
 //! | file | holds |
 //! | --- | --- |
 //! | `options`, `values`, `state`, `board` | what a person says; what outlives the process |
-//! | `facts` | what this machine is |
+//! | `facts`, `cards` | what this machine is; cards that programs may be given |
 //! | `node`, `event` | the main thread: waits for events, tells the core, does its deeds |
 //! | `sockets`, `sessions` | datagrams; keys |
 //! | `devices`, `probe` | accelerators, each in a child process; what a person is told of the machine |
@@ -19,6 +19,7 @@
 mod addresses;
 mod board;
 mod bulk;
+mod cards;
 mod contents;
 mod devices;
 mod error;

@@ -94,7 +94,7 @@ impl Node {
         let random = || getrandom::u64().map_err(|e| WorkerError::System(format!("no random numbers: {e}")));
         let (farm, known, boot, plain) = (join.farm, known(&state), Boot(random()?), options.no_seal);
         let who = Arc::new(Identity { key: state.key()?, join, name, boot, plain });
-        let devices = devices::chosen(&options.devices)?;
+        let (devices, cards) = (devices::chosen(&options.devices)?, options.cards()?);
         let (slots, start) = (options.slots_beside(devices.len()), facts::machine_start());
         let (board, died_running) = Board::open(&state.farm_path("running"), farm, slots, start)?;
         let (to_inbox, inbox) = bounded(INBOX);
@@ -104,6 +104,7 @@ impl Node {
             boot,
             slots,
             memory_bytes: options.memory_bytes(facts.memory_bytes),
+            gpus: cards.len() as u16,
             queue_tasks_max: NODE_TASKS_MAX,
             receive_datagrams_max: sockets.receive_datagrams_max().map_err(|e| no("UDP socket", &e))?,
             heartbeat_us: Settings::DEFAULT.heartbeat_us,
@@ -116,12 +117,10 @@ impl Node {
         };
         let core = restored(config, &state);
         let bulk = Bulk::start(Arc::clone(&who)).map_err(|e| no("thread", &e))?;
-        let slots =
-            start_slots(options, devices, &board, &bulk, &state, &to_inbox).map_err(|e| no("thread", &e))?;
+        let slots = start_slots(options, (devices, cards), &board, &bulk, &state, &to_inbox)
+            .map_err(|e| no("thread", &e))?;
         stop::on_signals(to_inbox.clone())?;
-        if options.parent_pipe {
-            stop::on_parents_end(to_inbox.clone())?;
-        }
+        options.parent_pipe.then(|| stop::on_parents_end(to_inbox.clone())).transpose()?;
         let start = Instant::now();
         Ok(Self {
             core,
@@ -326,8 +325,8 @@ impl Node {
         for deed in std::mem::take(&mut self.deeds) {
             match deed {
                 Deed::Send(plain) => self.send(&plain),
-                Deed::Start { slot, tasks } => {
-                    self.slots[usize::from(slot)].run(tasks).map_err(|e| no("file descriptor", &e))?;
+                Deed::Start { slot, tasks, cards } => {
+                    self.slots[usize::from(slot)].run(tasks, cards).map_err(|e| no("file descriptor", &e))?;
                 }
                 Deed::Cancel { slot, how, .. } => self.slots[usize::from(slot)].cancel(how),
                 Deed::Handshake => {

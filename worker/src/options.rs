@@ -5,11 +5,12 @@ use std::time::{Duration, SystemTime};
 
 use clap::Args;
 use starfarm_protocol::limits::{NAME_BYTES_MAX, SLOTS_MAX};
-use starfarm_protocol::resources::{Resources, size};
+use starfarm_protocol::resources::{GPU_PARTS, Resource, Resources, size};
 use starfarm_protocol::seal::is_valid_name;
 use starfarm_worker_core::Limits;
 
 use crate::WorkerError;
+use crate::cards::{self, Card};
 use crate::devices::{Choice, HostWork};
 use crate::facts;
 use crate::values::{self, Until};
@@ -30,6 +31,10 @@ pub struct Options {
     /// --probe such as 0,2
     #[arg(long, value_name = "WHICH", default_value = "none", value_parser = Choice::parse)]
     pub devices: Choice,
+    /// Cards that programs may be given: all, none, or numbers of --probe such as 0,2 [default: all that
+    /// CUDA_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES and ZE_AFFINITY_MASK leave this process]
+    #[arg(long, value_name = "WHICH", default_value = "all", hide_default_value = true, value_parser = Choice::parse)]
+    pub gpus: Choice,
     /// Memory that running units may claim together, such as 60G [default: nine tenths of what this process may use]
     #[arg(long, value_name = "BYTES", value_parser = size)]
     pub memory: Option<u64>,
@@ -99,6 +104,34 @@ impl Options {
         self.slots().saturating_add(devices).min(SLOTS_MAX)
     }
 
+    /// Card number `number` is for programs.
+    pub(crate) fn uses_card(&self, number: usize) -> bool {
+        match &self.gpus {
+            Choice::Gpu | Choice::All => true,
+            Choice::None => false,
+            Choice::Numbers(numbers) => numbers.contains(&number),
+        }
+    }
+
+    /// The cards that programs may be given.
+    pub(crate) fn cards(&self) -> Result<Vec<Card>, WorkerError> {
+        let cards = usual_cards();
+        if let Choice::Numbers(numbers) = &self.gpus
+            && let Some(missing) = numbers.iter().find(|number| **number >= cards.len())
+        {
+            return Err(WorkerError::Usage(format!(
+                "--gpus {missing}: this process may use {} cards, which `starfarm worker --probe` lists",
+                cards.len()
+            )));
+        }
+        Ok(cards
+            .into_iter()
+            .enumerate()
+            .filter(|(number, _)| self.uses_card(*number))
+            .map(|(_, card)| card)
+            .collect())
+    }
+
     /// Bytes of memory that units may claim, of `all` that this process may use.
     pub(crate) fn memory_bytes(&self, all: u64) -> u64 {
         self.memory.unwrap_or(usual_memory_bytes(all))
@@ -144,7 +177,14 @@ impl Options {
 /// What units may take together of a worker on this machine that is told nothing, but perhaps its slots.
 pub fn has(slots: Option<u16>) -> Resources {
     let facts = facts::read(Path::new("/"), cores());
-    Resources::new(slots.unwrap_or_else(usual_slots), usual_memory_bytes(facts.memory_bytes))
+    let cards = usual_cards().len() as u64 * GPU_PARTS;
+    let slots = slots.unwrap_or_else(usual_slots);
+    Resources::new(slots, usual_memory_bytes(facts.memory_bytes)).with(Resource::Gpus, cards)
+}
+
+/// The cards that this process may use.
+pub(crate) fn usual_cards() -> Vec<Card> {
+    cards::visible(cards::read(Path::new("/")), |name| std::env::var(name).ok())
 }
 
 fn usual_slots() -> u16 {

@@ -7,7 +7,8 @@ use serde::Serialize;
 use starfarm_protocol::admin::SCHEMA_VERSION;
 use starfarm_protocol::devices::DeviceFacts;
 
-use crate::options::{ProbeFormat, cores};
+use crate::cards::Card;
+use crate::options::{ProbeFormat, cores, usual_cards};
 use crate::{Options, WorkerError, devices, facts};
 
 const MIB: u64 = 1 << 20;
@@ -22,12 +23,19 @@ struct Probe {
     slots: u16,
     memory_bytes: u64,
     memory_claimable_bytes: u64,
-    /// Cards that drivers name, whether or not OpenCL reaches them.
-    accelerators: String,
+    /// Cards that programs may be given.
+    gpus: Vec<ProbedCard>,
     devices: Vec<ProbedDevice>,
     /// Why there are no devices.
     #[serde(skip_serializing_if = "Option::is_none")]
     no_devices: Option<String>,
+}
+
+#[derive(Serialize)]
+struct ProbedCard {
+    number: usize,
+    used: bool,
+    model: String,
 }
 
 #[derive(Serialize)]
@@ -53,6 +61,10 @@ pub(crate) fn print(options: &Options, format: ProbeFormat) -> Result<(), Worker
         let used = options.devices.has(number, &facts);
         ProbedDevice { number, used, facts }
     };
+    let card = |(number, card): (usize, Card)| {
+        let used = options.uses_card(number);
+        ProbedCard { number, used, model: card.model }
+    };
     let probe = Probe {
         schema: format!("starfarm/probe/{SCHEMA_VERSION}"),
         system: facts.system,
@@ -61,7 +73,7 @@ pub(crate) fn print(options: &Options, format: ProbeFormat) -> Result<(), Worker
         slots: options.slots(),
         memory_bytes: facts.memory_bytes,
         memory_claimable_bytes: options.memory_bytes(facts.memory_bytes),
-        accelerators: facts.accelerators,
+        gpus: usual_cards().into_iter().enumerate().map(card).collect(),
         devices: found.into_iter().enumerate().map(device).collect(),
         no_devices,
     };
@@ -86,8 +98,14 @@ impl Probe {
                 mib(self.memory_bytes),
                 mib(self.memory_claimable_bytes)
             ),
-            format!("cards    {}", if self.accelerators.is_empty() { "none" } else { &self.accelerators }),
         ];
+        if self.gpus.is_empty() {
+            lines.push("gpus     none that a driver lists".to_owned());
+        }
+        for ProbedCard { number, used, model } in &self.gpus {
+            let used = if *used { "for programs" } else { "not used" };
+            lines.push(format!("gpu {number}    {model}; {used}"));
+        }
         if let Some(why) = &self.no_devices {
             lines.push(format!("devices  none: {why}"));
         }

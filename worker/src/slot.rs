@@ -12,6 +12,7 @@ use starfarm_worker_core::Task;
 use crate::Options;
 use crate::board::Board;
 use crate::bulk::Bulk;
+use crate::cards::Card;
 use crate::contents::Contents;
 use crate::devices::DeviceSlot;
 use crate::event::Event;
@@ -23,6 +24,8 @@ use crate::store::{Store, disk};
 
 struct Bundle {
     tasks: Vec<Task>,
+    /// The numbers of the cards that they have.
+    cards: Vec<u16>,
     cancel: CancelFlag,
 }
 
@@ -33,12 +36,12 @@ pub(crate) struct Slot {
 
 impl Slot {
     /// Gives the slot, which is idle, a bundle.
-    pub(crate) fn run(&mut self, tasks: Vec<Task>) -> io::Result<()> {
+    pub(crate) fn run(&mut self, tasks: Vec<Task>, cards: Vec<u16>) -> io::Result<()> {
         if self.cancel.is_raised() {
             self.cancel = CancelFlag::new()?;
         }
         // The slot is idle, so that there is room; it lives as long as this handle.
-        let _ = self.bundles.send(Bundle { tasks, cancel: self.cancel.clone() });
+        let _ = self.bundles.send(Bundle { tasks, cards, cancel: self.cancel.clone() });
         Ok(())
     }
 
@@ -50,7 +53,7 @@ impl Slot {
 /// Starts the threads of all slots. Each ends when its handle is gone.
 pub(crate) fn start_slots(
     options: &Options,
-    devices: Vec<DeviceSlot>,
+    (devices, cards): (Vec<DeviceSlot>, Vec<Card>),
     board: &Arc<Board>,
     bulk: &Bulk,
     state: &State,
@@ -71,18 +74,20 @@ pub(crate) fn start_slots(
     let store = Arc::new(Store::open(&inputs, options.store.map_or_else(|| half_of_free(&inputs), Ok)?)?);
     let keep = |most| Failed::open(&state.path("failed"), most).map(Arc::new);
     let failed = options.keep_failed.map(usize::from).map(keep).transpose()?;
-    let programs = Arc::new(Programs::default());
+    let (programs, all_cards) = (Arc::new(Programs::default()), Arc::new(cards));
     let (memory, room) = (Memory::default(), Room::default());
     let start = |(slot, device): (u16, Option<DeviceSlot>)| {
         let (board, contents, store) = (Arc::clone(board), Arc::clone(&contents), Arc::clone(&store));
         let (scratch, failed) = (scratch.clone(), failed.clone());
         let (memory, room) = (memory.clone(), room.clone());
         let device = device.map(Mutex::new);
-        let context = Context { slot, board, contents, store, memory, room, scratch, device, failed };
+        let (all_cards, cards) = (Arc::clone(&all_cards), Vec::new());
+        let context =
+            Context { slot, board, contents, store, memory, room, scratch, device, failed, all_cards, cards };
         let (programs, report) = (Arc::clone(&programs), Report::new(slot, inbox.clone()));
         let (bundles, to_do) = bounded(1);
         let thread = std::thread::Builder::new().name(format!("slot {slot}"));
-        thread.spawn(move || work(&programs, &context, report, &to_do))?;
+        thread.spawn(move || work(&programs, context, report, &to_do))?;
         Ok(Slot { bundles, cancel: CancelFlag::new()? })
     };
     let (cores, count) = ((0..options.slots()).map(|_| None), devices.len());
@@ -95,11 +100,12 @@ fn half_of_free(dir: &Path) -> io::Result<u64> {
     Ok(disk(dir)?.0 / 2)
 }
 
-fn work(programs: &Programs, context: &Context, mut report: Report, bundles: &Receiver<Bundle>) {
-    for Bundle { tasks, cancel } in bundles {
+fn work(programs: &Programs, mut context: Context, mut report: Report, bundles: &Receiver<Bundle>) {
+    for Bundle { tasks, cards, cancel } in bundles {
+        context.cards = cards;
         for task in &tasks {
             if !cancel.is_raised() {
-                programs.run(task, &cancel, context, &mut report);
+                programs.run(task, &cancel, &context, &mut report);
             }
             report.end(task);
             report.flush_if_due();

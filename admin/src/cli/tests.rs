@@ -28,10 +28,10 @@ fn the_names_of_the_contract() {
     names(&Cli::command(), "starfarm", &mut lines);
     expect![[r#"
         starfarm --farm --output --no-progress --color
-        starfarm run JOB.toml PROGRAM --range --lines --grid --name --per --timeout-seconds --hang-seconds --retries --output-limit --max-failures --speculative --target-seconds --units-per-task --cwd --env --stdin --inputs --outputs --files-limit --unit-slots --memory --after --after-any --label --max-nodes --storage-limit --parallel --keep-order --joblog --resume-failed --halt --results --resume --slots --state --fresh --dir
+        starfarm run JOB.toml PROGRAM --range --lines --grid --name --per --timeout-seconds --hang-seconds --retries --output-limit --max-failures --speculative --target-seconds --units-per-task --cwd --env --stdin --inputs --outputs --files-limit --unit-slots --memory --gpus --after --after-any --label --max-nodes --storage-limit --parallel --keep-order --joblog --resume-failed --halt --results --resume --slots --state --fresh --dir
         starfarm scheduler --state --listen --advertise --salvage --take-over --allow-network-file-system --low-water-mib --storage-limit --transfer-rate --keep-jobs-for --keep-jobs-below --checkpoint-seconds --log --no-log --log-segment-mib --log-segment-seconds --log-keep-mib --config --speed-step --heartbeat-seconds --suspect-seconds --lost-seconds --idle-seconds --reconnect-seconds --retry-targets --period-seconds
-        starfarm worker --join --probe --slots --devices --memory --name --state --deadline --idle-exit --store --keep-failed --verbose
-        starfarm submit JOB.toml PROGRAM --range --lines --grid --name --per --timeout-seconds --hang-seconds --retries --output-limit --max-failures --speculative --target-seconds --units-per-task --cwd --env --stdin --inputs --outputs --files-limit --unit-slots --memory --after --after-any --label --max-nodes --storage-limit --parallel --keep-order --joblog --resume-failed --halt --results --front --now --resume --wait --wait-paused --timeout --dir --dry-run
+        starfarm worker --join --probe --slots --devices --gpus --memory --name --state --deadline --idle-exit --store --keep-failed --verbose
+        starfarm submit JOB.toml PROGRAM --range --lines --grid --name --per --timeout-seconds --hang-seconds --retries --output-limit --max-failures --speculative --target-seconds --units-per-task --cwd --env --stdin --inputs --outputs --files-limit --unit-slots --memory --gpus --after --after-any --label --max-nodes --storage-limit --parallel --keep-order --joblog --resume-failed --halt --results --front --now --resume --wait --wait-paused --timeout --dir --dry-run
         starfarm jobs --state --label
         starfarm job
         starfarm job show ID
@@ -162,7 +162,12 @@ fn each_key_of_a_program_has_a_flag() {
         let command = whole.find_subcommand(name).unwrap();
         for key in &keys {
             // `--slots` of `run` is the worker's.
-            let flag = if *key == "slots" { "unit-slots".to_owned() } else { key.replace('_', "-") };
+            let flag = match *key {
+                "slots" => "unit-slots".to_owned(),
+                // What it has are flags of their own.
+                "needs" => "gpus".to_owned(),
+                key => key.replace('_', "-"),
+            };
             let is_flag = |argument: &clap::Arg| argument.get_long() == Some(&flag);
             assert!(command.get_arguments().any(is_flag), "{name} --{flag}");
         }

@@ -24,6 +24,12 @@ pub(super) fn positive(text: &str) -> Result<f64, String> {
     }
 }
 
+/// GPUs that a unit has.
+pub(super) fn gpus(text: &str) -> Result<f64, String> {
+    let cards = text.parse::<f64>().unwrap_or(f64::NAN);
+    starfarm_protocol::resources::gpus(cards).map(|_| cards)
+}
+
 /// What one run computes.
 pub(super) fn per(text: &str) -> Result<Per, &'static str> {
     Per::from_word(text).ok_or("write unit, a run for each, or task, one for all units of a task")

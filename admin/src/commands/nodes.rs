@@ -162,8 +162,11 @@ pub(super) fn figures(node: &NodeInfo) -> Vec<(&'static str, Cell)> {
     let or_dash = |text: Option<String>| Cell::new(text.as_deref().unwrap_or("-"));
     let ago = |seconds| format!("{} ago", human::seconds(seconds));
     let unheard = || "not since the scheduler's start".to_owned();
-    let accelerators =
-        node.accelerators.as_deref().map(|models| if models.is_empty() { "none" } else { models });
+    let models = node.accelerators.as_deref().map(|models| if models.is_empty() { "none" } else { models });
+    let accelerators = match (models.unwrap_or("-"), node.gpus) {
+        (models, 0.0) => models.to_owned(),
+        (models, gpus) => format!("{models}, for units {gpus}: {} taken", node.gpus_taken),
+    };
     let mut rows = vec![("name", Cell::new(&node.name)), ("state", state(node))];
     if !node.why.is_empty() {
         rows.push(("quarantined for", Cell::new(&node.why)));
@@ -178,7 +181,7 @@ pub(super) fn figures(node: &NodeInfo) -> Vec<(&'static str, Cell)> {
         ("cpu", or_dash(node.cpu.clone())),
         ("cores", or_dash(node.cores.map(|cores| cores.to_string()))),
         ("memory", Cell::new(memory_and_claims(node))),
-        ("accelerators", Cell::new(accelerators.unwrap_or("-"))),
+        ("accelerators", Cell::new(accelerators)),
         ("slots", Cell::new(format!("{} of {} taken", node.slots_taken, node.slots))),
     ]);
     rows.extend(busyness(node));

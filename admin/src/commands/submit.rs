@@ -224,11 +224,12 @@ fn with_options(mut job: JobFile, options: &JobOptions) -> Result<JobFile, Failu
             command.files_limit = options.files_limit.unwrap_or(command.files_limit);
             command.slots = options.unit_slots.unwrap_or(command.slots);
             command.memory_bytes = options.memory.unwrap_or(command.memory_bytes);
+            command.gpus = options.gpus.unwrap_or(command.gpus);
         }
         _ if for_programs => {
             return Err(Failure::usage(
                 "this job runs no program: leave --per, --timeout-seconds, --hang-seconds, --retries, --output-limit, --cwd, --env, \
-                 --stdin, --inputs, --outputs, --files-limit, --unit-slots and --memory out",
+                 --stdin, --inputs, --outputs, --files-limit, --unit-slots, --memory and --gpus out",
             ));
         }
         _ => {}

@@ -153,7 +153,7 @@ fn job(id: u64) -> JobInfo {
             .into(),
         terms: terms(),
         waits_for: vec![JobId(1)],
-        needs: (id == 7).then_some(NeedsInfo { slots: 4, memory_bytes: 2 << 30 }),
+        needs: (id == 7).then_some(NeedsInfo { slots: 4, memory_bytes: 2 << 30, gpus: 0.5 }),
         merge: None,
         trust: Some(TrustInfo {
             check: Share::of_millionths(10_000).unwrap(),

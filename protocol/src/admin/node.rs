@@ -101,6 +101,12 @@ pub struct NodeInfo {
     /// Bytes of memory that these claim.
     #[serde(default)]
     pub memory_claimed_bytes: u64,
+    /// Cards that units may have there; 0 where it did not tell.
+    #[serde(default)]
+    pub gpus: f64,
+    /// Those that the units have which its last heartbeat named, shares of one among them.
+    #[serde(default)]
+    pub gpus_taken: f64,
     /// Model and number of its accelerators; empty for none.
     #[serde(default)]
     pub accelerators: Option<String>,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::merge::Merge;
 use crate::ids::{ContentHash, HexBytes, to_hex};
 use crate::limits::SLOTS_MAX;
-use crate::resources::{MEMORY_MAX, Resources};
+use crate::resources::{MEMORY_MAX, Resource, Resources, gpus};
 use crate::word::words;
 
 /// What is done with a unit.
@@ -31,7 +31,8 @@ impl Work {
         match self {
             Work::Command(command) => WorkFacts {
                 per: command.per,
-                needs: Resources::new(command.slots, command.memory_bytes),
+                // What cannot be is refused before.
+                needs: command.needs().unwrap_or(Resources::ONE_SLOT),
                 ..WorkFacts::command(command.retries)
             },
             Work::Search(search) => WorkFacts::search(search.stop, search.targets.len() as u32),
@@ -132,6 +133,9 @@ pub struct CommandWork {
     /// Bytes of memory that one run claims, up to [`MEMORY_MAX`].
     #[serde(default, skip_serializing_if = "is_none")]
     pub memory_bytes: u64,
+    /// Cards that one run has to itself, or the share of one, as of [`gpus`].
+    #[serde(default, skip_serializing_if = "is_no_card")]
+    pub gpus: f64,
     /// The replacement strings of GNU parallel (`{}`, `{.}`, `{#}`, `{1/}`) are filled in instead, in `program` quoted for
     /// a shell: that is `sh -c` and the line of a user.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -184,6 +188,7 @@ impl Default for CommandWork {
             per: Per::Unit,
             slots: 1,
             memory_bytes: 0,
+            gpus: 0.0,
             parallel: false,
             env: BTreeMap::new(),
             timeout_ms: None,
@@ -219,7 +224,8 @@ impl CommandWork {
         if self.memory_bytes > MEMORY_MAX {
             return Err(format!("`memory` is {} bytes: write up to {MEMORY_MAX}", self.memory_bytes));
         }
-        Ok(Resources::new(self.slots, self.memory_bytes))
+        let gpus = gpus(self.gpus).map_err(|why| format!("`gpus` is {}: {why}", self.gpus))?;
+        Ok(Resources::new(self.slots, self.memory_bytes).with(Resource::Gpus, gpus))
     }
 
     /// Bytes of the longest content that a unit may upload.
@@ -254,6 +260,10 @@ fn is_one_slot(slots: &u16) -> bool {
 
 fn is_none(bytes: &u64) -> bool {
     *bytes == 0
+}
+
+fn is_no_card(cards: &f64) -> bool {
+    *cards == 0.0
 }
 
 fn files_limit() -> u64 {

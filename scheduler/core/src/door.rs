@@ -47,7 +47,7 @@ impl Farm {
                 Ok(Message::Able(times)) => self.on_able(id, times, now_us),
                 Ok(Message::TimeLeft(left)) => self.on_time_left(id, left, now_us, deeds),
                 Ok(Message::Has(has)) => {
-                    self.nodes.at_mut(id).memory_bytes = has.of(Resource::Memory);
+                    self.nodes.at_mut(id).beside_slots = has.with(Resource::Slots, 0);
                     self.nodes.mark(id);
                 }
                 Ok(Message::Ages(told)) => ages = told.take(AGES_MAX).collect(),

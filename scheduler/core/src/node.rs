@@ -7,7 +7,7 @@ use starfarm_events::Name;
 use starfarm_protocol::ids::{Attempt, Boot, JobId};
 use starfarm_protocol::interval::Interval;
 use starfarm_protocol::reason::QuarantineReason;
-use starfarm_protocol::resources::Resources;
+use starfarm_protocol::resources::{Resource, Resources};
 use starfarm_protocol::rto::Rto;
 use starfarm_protocol::settings::Settings;
 use starfarm_protocol::wire::{Cancel, Facts, Feedback, Revoke};
@@ -55,8 +55,8 @@ pub(crate) struct Node {
     pub(super) health: Health,
     /// Likewise.
     pub(super) slots: u16,
-    /// Bytes of memory that runs may claim there, as it told; 0 before.
-    pub(crate) memory_bytes: u64,
+    /// What runs may take there beside slots, as it told; nothing before.
+    pub(crate) beside_slots: Resources,
     /// Slots that are among those which the farm counts on.
     pub(super) counted: u16,
     /// It waits in the dirty set.
@@ -254,7 +254,7 @@ impl Node {
             name,
             health: Health { standing, ..Health::NEW },
             slots: 0,
-            memory_bytes: 0,
+            beside_slots: Resources::NONE,
             counted: 0,
             is_dirty: false,
             timer_us: u64::MAX,
@@ -308,7 +308,7 @@ impl Node {
 
     /// What runs may take there together.
     pub(crate) fn has(&self) -> Resources {
-        Resources::new(self.slots, self.memory_bytes)
+        self.beside_slots.with(Resource::Slots, self.slots.into())
     }
 
     /// Its slots are among those that the farm counts on.
@@ -324,7 +324,8 @@ impl Node {
         (self.claimed, self.listed) = Default::default();
         (self.beat, self.whole_us) = ((0, BTreeSet::new()), Some(now_us));
         (self.feedback, self.steps, self.able, self.task_us) = (Some(Feedback::default()), 0, 0, 0.0);
-        (self.given_back, self.worthless, self.stay, self.memory_bytes) = Default::default();
+        (self.given_back, self.worthless, self.stay) = Default::default();
+        self.beside_slots = Resources::NONE;
         self.rating = Rating::new(now_us, period_us);
     }
 

@@ -11,7 +11,7 @@ use starfarm_protocol::admin::{
 use starfarm_protocol::ids::{ContentHash, JobId, NodeId};
 use starfarm_protocol::limits::DATAGRAM_BYTES_MAX;
 use starfarm_protocol::reason::HoldReason;
-use starfarm_protocol::resources::{Resource, Resources};
+use starfarm_protocol::resources::{Resource, Resources, cards};
 use starfarm_protocol::settings::SETTINGS;
 use starfarm_protocol::trust::Untrue;
 use starfarm_protocol::unit_set::UnitSet;
@@ -455,7 +455,9 @@ fn node_info(id: NodeId, node: &mut Node, held: usize, taken: Resources, now_us:
         cpu: facts.map(|facts| facts.cpu.clone()),
         cores: facts.map(|facts| facts.cores),
         memory_bytes: facts.map(|facts| facts.memory_bytes),
-        memory_claimable_bytes: node.memory_bytes,
+        memory_claimable_bytes: node.beside_slots.of(Resource::Memory),
+        gpus: cards(node.beside_slots.of(Resource::Gpus)),
+        gpus_taken: cards(taken.of(Resource::Gpus)),
         slots_taken: taken.of(Resource::Slots),
         memory_claimed_bytes: taken.of(Resource::Memory),
         accelerators: facts.map(|facts| facts.accelerators.clone()),

@@ -172,6 +172,7 @@ fn spools() {
         boot: Boot(1),
         slots: 1,
         memory_bytes: 0,
+        gpus: 0,
         queue_tasks_max: 8,
         receive_datagrams_max: 92,
         heartbeat_us: 1_000_000,

@@ -168,6 +168,7 @@ fn the_workers_core() {
         boot: Boot(1),
         slots: 2,
         memory_bytes: 0,
+        gpus: 0,
         queue_tasks_max: 8,
         receive_datagrams_max: 92,
         heartbeat_us: SECOND_US,

@@ -1,7 +1,7 @@
 //! A worker's end: what reaches it, what its core wants done, what its slots report.
 
 use starfarm_protocol::ids::JobId;
-use starfarm_protocol::resources::Resources;
+use starfarm_protocol::resources::{GPU_PARTS, Resource, Resources};
 use starfarm_protocol::wire::{Heartbeat, Held, Message, Outcome, Packer, messages};
 use starfarm_worker_core::{Deed, Task};
 
@@ -193,7 +193,7 @@ impl Sim {
                     }
                 }
             }
-            Deed::Start { slot, tasks } => self.start(machine, slot, tasks, deeds)?,
+            Deed::Start { slot, tasks, cards } => self.start(machine, slot, (tasks, cards), deeds)?,
             Deed::Cancel { slot, job, how } => {
                 self.on_slot(machine, slot, deeds, |s, around, out| s.let_go(job, how, around, out))?;
             }
@@ -213,7 +213,7 @@ impl Sim {
         &mut self,
         machine: MachineId,
         slot: u16,
-        tasks: Vec<Task>,
+        (tasks, cards): (Vec<Task>, Vec<u16>),
         deeds: &mut Vec<Deed>,
     ) -> Result<(), Broken> {
         for task in &tasks {
@@ -228,10 +228,24 @@ impl Sim {
         let needs = |id: JobId| self.jobs[id.0 as usize - 1].needs();
         let running = m.slots.iter().filter_map(Slot::unit).map(|(job, _)| needs(job));
         let taken = running.fold(needs(tasks[0].job), Resources::plus);
-        let has = Resources::new(m.group.slots, m.group.memory);
+        let gpus = u64::from(m.group.gpus) * GPU_PARTS;
+        let has = Resources::new(m.group.slots, m.group.memory).with(Resource::Gpus, gpus);
         rule(has.fits(taken), "what runs at one time fits into its machine", || {
             format!("{taken:?} of {has:?} of node {machine}")
         })?;
+        let m = &mut self.machines[machine as usize];
+        m.cards.insert(slot, cards);
+        for card in 0..m.group.gpus {
+            let has = |slot: u16| m.cards.get(&slot).is_some_and(|cards| cards.contains(&card));
+            let job = |at: usize| {
+                if at == usize::from(slot) { Some(tasks[0].job) } else { Some(m.slots[at].unit()?.0) }
+            };
+            let on_it = (0..m.slots.len()).filter(|at| has(*at as u16)).filter_map(job);
+            let parts: u64 = on_it.map(|job| needs(job).of(Resource::Gpus).min(GPU_PARTS)).sum();
+            rule(parts <= GPU_PARTS, "a card is given as often as it can be", || {
+                format!("card {card} of node {machine}")
+            })?;
+        }
         self.on_slot(machine, slot, deeds, |slot, around, out| slot.start(tasks, around, out)).map(|_| ())
     }
 

@@ -167,7 +167,7 @@ impl Job {
 
     /// What a run of it takes of its machine.
     pub(crate) fn needs(&self) -> Resources {
-        Resources::new(self.model.slots, self.model.memory)
+        self.model.needs()
     }
 
     /// Computing time that a task should take, in microseconds; `None` where the user fixed the size.

@@ -1,6 +1,8 @@
 //! A simulated machine: one worker with the real core, its slots, and what happens to the process. What the
 //! worker wants done is done by the simulation (`at_worker`).
 
+use std::collections::BTreeMap;
+
 use starfarm_protocol::ids::{Boot, Epoch, FarmId, JobId};
 use starfarm_protocol::settings::Settings;
 use starfarm_worker_core::{Config, Known, Limits, Worker};
@@ -49,6 +51,8 @@ pub(crate) struct Machine {
     /// What its clock is ahead of the simulation's.
     pub(crate) ahead_us: u64,
     pub(crate) slots: Vec<Slot>,
+    /// The cards that each slot was given last.
+    pub(crate) cards: BTreeMap<u16, Vec<u16>>,
     /// What came while it was paused, and how many datagrams are among it.
     pub(crate) late: Vec<What>,
     pub(crate) late_datagrams: u32,
@@ -97,6 +101,7 @@ impl Machine {
             able: false,
             ahead_us: 0,
             slots: Vec::new(),
+            cards: BTreeMap::new(),
             late: Vec::new(),
             late_datagrams: 0,
             tick_us: u64::MAX,
@@ -187,6 +192,7 @@ fn config(group: &Group, boot: u64, seed: u64, died_running: Vec<(JobId, u128)>,
         boot: Boot(boot),
         slots: group.slots,
         memory_bytes: group.memory,
+        gpus: group.gpus,
         queue_tasks_max: group.queue_tasks_max,
         receive_datagrams_max: group.receive_datagrams,
         heartbeat_us: Settings::DEFAULT.heartbeat_us,

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, de};
+use starfarm_protocol::resources::{GPU_PARTS, Resource, Resources};
 use starfarm_protocol::settings::{Given, Settings};
 use starfarm_scheduler_core::Evidence;
 use starfarm_scheduler_core::limits::TASKS_A_TURN;
@@ -142,6 +143,9 @@ pub struct Group {
     /// Memory that runs may claim there together, in the measure of the jobs'.
     #[serde(default)]
     pub memory: u64,
+    /// Cards that runs may have there.
+    #[serde(default)]
+    pub gpus: u16,
     /// Speed of a slot: a unit takes its job's `unit_us` divided by this.
     #[serde(default = "one")]
     pub speed: f64,
@@ -248,6 +252,9 @@ pub struct JobModel {
     /// Memory that a run claims, in any measure.
     #[serde(default)]
     pub memory: u64,
+    /// Cards that a run takes, in halves: 1 shares one.
+    #[serde(default)]
+    pub gpu_halves: u64,
     /// Submitted then.
     #[serde(default)]
     pub at_s: f64,
@@ -299,6 +306,13 @@ pub struct JobModel {
     /// It goes to the head of jq and runs at once.
     #[serde(default)]
     pub now: bool,
+}
+
+impl JobModel {
+    /// What a run takes of its machine.
+    pub(crate) fn needs(&self) -> Resources {
+        Resources::new(self.slots, self.memory).with(Resource::Gpus, self.gpu_halves * GPU_PARTS / 2)
+    }
 }
 
 /// A table of settings: those that it names, and what follows for the rest.

@@ -13,6 +13,7 @@
 
 mod attempts;
 mod drain;
+mod free;
 mod held;
 mod leave;
 mod link;

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 use starfarm_protocol::ids::{Epoch, JobId};
 use starfarm_protocol::resources::{Resource, Resources};
 
+use crate::free::{First, Free};
 use crate::types::Task;
 
 /// Tasks that go to a slot together take about this long by what was measured.
@@ -31,9 +32,9 @@ pub(crate) struct Waiting {
 
 /// What there is for the next bundle.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Room {
+pub(crate) struct Room<'a> {
     /// What is free now.
-    pub(crate) free: Resources,
+    pub(crate) free: &'a Free,
     /// What may pass the first that waits, if that does not fit.
     pub(crate) passing: Resources,
 }
@@ -99,22 +100,24 @@ impl Queue {
     }
 
     /// Where the next bundle begins: at the first task, or at one that may pass it.
-    fn next_place(&self, room: Room) -> Option<usize> {
+    fn next_place(&self, room: Room<'_>) -> Option<usize> {
         let first = self.waiting.front()?;
-        if room.free.fits(first.run) {
+        if room.free.fits(first.run, First::Is) {
             return Some(0);
         }
-        let may_pass = |run: Resources| room.free.fits(run) && room.passing.fits(run);
+        let passed = First::Passed(self.first);
+        let may_pass = |run: Resources| room.passing.fits(run) && room.free.fits(run, passed);
         // Few jobs have tasks here, and a job many.
         let any = self.paces.values().any(|pace| pace.waiting_units > 0 && may_pass(pace.run));
         any.then(|| self.waiting.iter().position(|waiting| may_pass(waiting.run))).flatten()
     }
 
     /// Takes what the next idle slot should run, if anything that waits fits.
-    pub(crate) fn take(&mut self, room: Room) -> Vec<Waiting> {
+    pub(crate) fn take(&mut self, room: Room<'_>) -> Vec<Waiting> {
         let Some(at) = self.next_place(room) else { return Vec::new() };
         let run = self.waiting[at].run;
-        let share = self.waiting.len().div_ceil(room.free.times(run).max(1) as usize).min(BUNDLE_TASKS_MAX);
+        let share =
+            self.waiting.len().div_ceil(room.free.amounts().times(run).max(1) as usize).min(BUNDLE_TASKS_MAX);
         let mut bundle = Vec::new();
         let mut sum_us = 0_u64;
         while bundle.len() < share {
@@ -231,22 +234,23 @@ mod tests {
         queue
     }
 
-    /// So many slots are idle, and nothing may pass.
-    fn room(slots: u16) -> Room {
-        Room { free: Resources::new(slots, 0), passing: Resources::NONE }
+    /// Takes where so many slots are idle, and nothing may pass.
+    fn take(waiting: &mut Queue, slots: u16) -> usize {
+        let free = Free::new(Resources::new(slots, 0));
+        waiting.take(Room { free: &free, passing: Resources::NONE }).len()
     }
 
     #[test]
     fn unmeasured_and_long_tasks_go_one_by_one_short_ones_in_bundles() {
         let mut waiting = queue(100);
-        assert_eq!(waiting.take(room(1)).len(), 1);
+        assert_eq!(take(&mut waiting, 1), 1);
         waiting.learn(JobId(1), 10, 1_000_000);
-        assert_eq!(waiting.take(room(1)).len(), 1);
+        assert_eq!(take(&mut waiting, 1), 1);
         let mut waiting = queue(100);
         waiting.learn(JobId(1), 10, 500);
-        assert_eq!(waiting.take(room(1)).len(), 4, "four times 500 us make 2 ms");
+        assert_eq!(take(&mut waiting, 1), 4, "four times 500 us make 2 ms");
         waiting.learn(JobId(1), 10, 0);
-        assert_eq!(waiting.take(room(50)).len(), 2, "fifty idle slots share what is left");
+        assert_eq!(take(&mut waiting, 50), 2, "fifty idle slots share what is left");
     }
 
     #[test]
@@ -258,7 +262,7 @@ mod tests {
         waiting.revoke(|w| w.task.attempt.0 >= 50);
         assert_eq!((waiting.len(), waiting.lasts_us(1)), (50, 500_000_000));
         while !waiting.is_empty() {
-            waiting.take(room(1));
+            take(&mut waiting, 1);
         }
         assert_eq!(waiting.lasts_us(1), 0);
     }

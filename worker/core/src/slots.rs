@@ -4,9 +4,10 @@
 use std::collections::VecDeque;
 
 use starfarm_protocol::ids::{Attempt, Epoch, JobId};
-use starfarm_protocol::resources::{Resource, Resources};
+use starfarm_protocol::resources::{Resource, Resources, cards};
 use starfarm_protocol::wire::{Cancel, Held, Load};
 
+use crate::free::{First, Free};
 use crate::load::Meter;
 use crate::queue::Waiting;
 use crate::types::{Part, Task};
@@ -56,6 +57,8 @@ struct Slot {
     takes: Resources,
     /// Slots that its bundle takes beside this one: they stand still.
     with: Vec<u16>,
+    /// Cards that its bundle has.
+    cards: Vec<u16>,
     /// Its bundle was started before tasks that had waited for longer, and that number of them is still the first.
     passed: Option<u64>,
 }
@@ -67,6 +70,7 @@ impl Slot {
         cancel: Vec::new(),
         takes: Resources::NONE,
         with: Vec::new(),
+        cards: Vec::new(),
         passed: None,
     };
 }
@@ -76,7 +80,7 @@ pub(crate) struct Slots {
     slots: Vec<Slot>,
     /// What the worker has, and what of that is free.
     has: Resources,
-    free: Resources,
+    free: Free,
     /// Idle slots; the next one to use is last.
     idle: Vec<u16>,
     /// Tasks on slots that are not let go.
@@ -94,7 +98,7 @@ impl Slots {
         let slots = vec![Slot::IDLE; usize::from(count)];
         let meter = Meter::new(count, now_us);
         let idle = (0..count).rev().collect();
-        Self { slots, has, free: has, idle, wanted: 0, seen: meter.clone(), meter }
+        Self { slots, has, free: Free::new(has), idle, wanted: 0, seen: meter.clone(), meter }
     }
 
     /// What the worker has.
@@ -105,12 +109,21 @@ impl Slots {
     /// Why a unit that takes `run` never fits here; none where it does.
     pub(crate) fn why_never(&self, run: Resources) -> Option<String> {
         let lack = self.has().lacks(run)?;
-        Some(format!("a unit takes {} of {lack}, and this worker has {}", run.of(lack), self.has().of(lack)))
+        let [takes, has] = [run, self.has()].map(|all| match lack {
+            Resource::Gpus => cards(all.of(lack)).to_string(),
+            _ => all.of(lack).to_string(),
+        });
+        Some(format!("a unit takes {takes} of {lack}, and this worker has {has}"))
     }
 
     /// What of that no bundle takes.
-    pub(crate) fn free(&self) -> Resources {
-        self.free
+    pub(crate) fn free(&self) -> &Free {
+        &self.free
+    }
+
+    /// The task numbered `first` waits for what a run of it takes.
+    pub(crate) fn keep_for(&mut self, run: Resources, first: u64) {
+        self.free.keep(run, first);
     }
 
     /// What is taken by bundles that were started before the tasks which have waited longest, those being the ones
@@ -139,9 +152,11 @@ impl Slots {
 
     /// Gives a bundle to an idle slot, and to others what it needs of them: what it takes must be free. `passed`: the
     /// number of the first that waits, where that is not in the bundle.
-    pub(crate) fn start(&mut self, bundle: &[Waiting], passed: Option<u64>, now_us: u64) -> u16 {
+    pub(crate) fn start(&mut self, bundle: &[Waiting], passed: Option<u64>, now_us: u64) -> (u16, Vec<u16>) {
         let takes = bundle.first().expect("a slot that is given nothing never becomes idle again").run;
-        self.free = self.free.minus(takes).expect("a bundle is started where it fits");
+        let cards = self.free.place(takes, passed.map_or(First::Is, First::Passed));
+        let cards = cards.expect("a bundle is started where it fits");
+        self.free.take(takes, &cards);
         let taken = self.idle.len() - takes.of(Resource::Slots) as usize;
         let mut with = self.idle.split_off(taken);
         for &number in &with {
@@ -152,10 +167,11 @@ impl Slots {
         let slot = &mut self.slots[usize::from(number)];
         assert!(slot.running.is_empty() && slot.cancel.is_empty(), "an idle slot has no task");
         (slot.takes, slot.with, slot.passed) = (takes, with, passed);
+        slot.cards.clone_from(&cards);
         slot.running.extend(bundle.iter().map(Running::new));
         self.wanted += bundle.len();
         self.check();
-        number
+        (number, cards)
     }
 
     pub(crate) fn advance(&mut self, number: u16, part: &Part) -> Advance {
@@ -185,7 +201,8 @@ impl Slots {
         slot.unit = None;
         if slot.running.is_empty() {
             slot.cancel.clear();
-            self.free = self.free.plus(std::mem::replace(&mut slot.takes, Resources::NONE));
+            let takes = std::mem::replace(&mut slot.takes, Resources::NONE);
+            self.free.give_back(takes, &std::mem::take(&mut slot.cards));
             slot.passed = None;
             for number in std::mem::take(&mut slot.with).into_iter().chain([number]) {
                 self.idle.push(number);
@@ -201,8 +218,12 @@ impl Slots {
     fn check(&self) {
         let is_idle = |&number: &u16| self.slots[usize::from(number)].running.is_empty();
         assert!(self.idle.last().is_none_or(is_idle), "the slot to be used next has no task");
-        assert_eq!(self.idle.len() as u64, self.free.of(Resource::Slots), "a slot is idle or taken");
-        let sum = self.slots.iter().fold(self.free, |sum, slot| sum.plus(slot.takes));
+        assert_eq!(
+            self.idle.len() as u64,
+            self.free.amounts().of(Resource::Slots),
+            "a slot is idle or taken"
+        );
+        let sum = self.slots.iter().fold(self.free.amounts(), |sum, slot| sum.plus(slot.takes));
         debug_assert_eq!(sum, self.has, "what is not free is taken by a bundle");
         let wanted = self.iter().filter(|running| !running.let_go).count();
         debug_assert_eq!(wanted, self.wanted, "wanted tasks are counted as they come and go");

@@ -7,6 +7,7 @@ use starfarm_protocol::ids::{Attempt, Epoch, JobId};
 use starfarm_protocol::resources::Resources;
 use starfarm_protocol::wire::{Cancel, Held, Outcome};
 
+use crate::free::First;
 use crate::queue::{Queue, Room};
 use crate::slots::{Advance, Running, Slots};
 use crate::types::{Part, Task};
@@ -17,6 +18,14 @@ pub(crate) struct Tasks {
     slots: Slots,
     /// The intervals, as offered, of what waits and of what runs and was not let go.
     index: BTreeSet<(JobId, u128, u64)>,
+}
+
+/// Tasks that a slot begins to run.
+pub(crate) struct Started {
+    pub(crate) slot: u16,
+    pub(crate) tasks: Vec<Task>,
+    /// Cards that they have.
+    pub(crate) cards: Vec<u16>,
 }
 
 /// By what the index knows a task.
@@ -99,21 +108,25 @@ impl Tasks {
     }
 
     /// The next bundle for an idle slot, if there are both and it fits.
-    pub(crate) fn start(&mut self, now_us: u64) -> Option<(u16, Vec<Task>)> {
+    pub(crate) fn start(&mut self, now_us: u64) -> Option<Started> {
         let (first, run) = self.queue.first().filter(|_| self.slots.idle() > 0)?;
-        let (has, free) = (self.slots.has(), self.slots.free());
+        let fits = self.slots.free().fits(run, First::Is);
         // What passed the first one, what may pass it next, and the first one itself fit together.
-        let passing = match free.fits(run) {
+        let passing = match fits {
             true => Resources::NONE,
-            false => has.minus(self.slots.passed(first).plus(run)).unwrap_or(Resources::NONE),
+            false => {
+                self.slots.keep_for(run, first);
+                self.slots.has().minus(self.slots.passed(first).plus(run)).unwrap_or(Resources::NONE)
+            }
         };
-        let bundle = self.queue.take(Room { free, passing });
+        let bundle = self.queue.take(Room { free: self.slots.free(), passing });
         if bundle.is_empty() {
             return None;
         }
-        let slot = self.slots.start(&bundle, (!free.fits(run)).then_some(first), now_us);
+        let (slot, cards) = self.slots.start(&bundle, (!fits).then_some(first), now_us);
         self.check();
-        Some((slot, bundle.into_iter().map(|waiting| waiting.task).collect()))
+        let tasks = bundle.into_iter().map(|waiting| waiting.task).collect();
+        Some(Started { slot, tasks, cards })
     }
 
     /// Units of a task on that slot are over; false where the part does not continue it.
@@ -178,7 +191,7 @@ mod tests {
             "it begins there and is another one"
         );
         assert!(tasks.has(&task(9, 0, 10)) && tasks.has(&task(9, 0, 5)) && !tasks.has(&task(9, 5, 5)));
-        let (slot, started) = tasks.start(0).unwrap();
+        let Started { slot, tasks: started, .. } = tasks.start(0).unwrap();
         assert_eq!(started, [task(2, 0, 10)]);
         assert!(tasks.start(0).is_none(), "there is one slot");
         assert_eq!(tasks.take_back(|_, attempt, _| attempt == Attempt(3)), [task(3, 0, 5)]);

@@ -2,7 +2,7 @@
 
 use starfarm_protocol::ids::{Attempt, Boot, ContentHash, Epoch, FarmId, JobId};
 use starfarm_protocol::limits::PROTOCOL_VERSION;
-use starfarm_protocol::resources::Resources;
+use starfarm_protocol::resources::{GPU_PARTS, Resource, Resources};
 use starfarm_protocol::seal::EpochProof;
 use starfarm_protocol::wire::{Cancel, Facts, Hello, Load, Offer, Outcome};
 
@@ -15,6 +15,8 @@ pub struct Config {
     pub slots: u16,
     /// Bytes of memory that running units may claim.
     pub memory_bytes: u64,
+    /// Cards that running units may have.
+    pub gpus: u16,
     /// Tasks that may wait; further offers are not acknowledged, so the scheduler keeps them.
     pub queue_tasks_max: u32,
     /// Datagrams that the receive buffer holds; the scheduler sends no longer burst.
@@ -48,6 +50,7 @@ impl Config {
     /// What running units may take together.
     pub(crate) fn has(&self) -> Resources {
         Resources::new(self.slots.max(1), self.memory_bytes)
+            .with(Resource::Gpus, u64::from(self.gpus) * GPU_PARTS)
     }
 
     pub(crate) fn hello(&self, slots: u16, known: Known) -> Hello {
@@ -103,6 +106,8 @@ pub enum Deed {
         slot: u16,
         /// One task or more.
         tasks: Vec<Task>,
+        /// The numbers of the cards that they have, one after another.
+        cards: Vec<u16>,
     },
     /// Stop what the slot runs of this job: at the next unit's end, or now.
     Cancel {

@@ -18,7 +18,7 @@ use crate::outbox::{Kept, Outbox};
 use crate::riders::Riders;
 use crate::scheduler::Scheduler;
 use crate::spool::{self, SpoolError};
-use crate::tasks::Tasks;
+use crate::tasks::{Started, Tasks};
 use crate::types::{Config, Counters, Deed, Look, Part, Task};
 
 /// One computing node. `now_us` never goes backwards.
@@ -333,9 +333,9 @@ impl Worker {
 
     /// After an event: idle slots start what waits, and the queue's length is judged.
     fn settle(&mut self, now_us: u64, deeds: &mut Vec<Deed>) {
-        while let Some((slot, tasks)) = self.tasks.start(now_us) {
+        while let Some(Started { slot, tasks, cards }) = self.tasks.start(now_us) {
             assert!(!tasks.is_empty(), "a slot is started for a task");
-            deeds.push(Deed::Start { slot, tasks });
+            deeds.push(Deed::Start { slot, tasks, cards });
         }
         self.weigh_queue(now_us);
         self.note_idle(now_us);

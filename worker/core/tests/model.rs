@@ -240,7 +240,7 @@ impl World {
             let faults = self.faults();
             match deed {
                 Deed::Send(datagram) => self.send(false, datagram),
-                Deed::Start { slot, tasks } => {
+                Deed::Start { slot, tasks, .. } => {
                     let slot = &mut self.slots[usize::from(slot)];
                     assert!(slot.tasks.is_empty(), "a slot gets work only when it is idle");
                     *slot = Slot { tasks: tasks.into_iter().map(|t| (t, t.lo)).collect(), stop: false };

@@ -116,3 +116,22 @@ fn one_that_is_withdrawn_from_the_head_blocks_nobody() {
     let log = bench.run("revoke 2 graceful 9");
     assert_eq!(started(&log), ["1: 3"], "{log}");
 }
+
+/// Three cards: each run has its own, shares lie together, and one that waits for whole cards is not passed for ever.
+#[test]
+fn runs_get_cards_of_their_own_or_share_one() {
+    let mut bench = Bench::new(Config { gpus: 3, queue_tasks_max: 64, ..config(8) });
+    bench.run(LARGE);
+    let log = bench
+        .run("offer 1 0+1 halves 1\n offer 2 1+1 halves 2\n offer 3 2+1 halves 1\n offer 4 3+1 halves 2");
+    for (task, cards) in [("1=0+1", "[0]"), ("2=1+1", "[1]"), ("3=2+1", "[0]"), ("4=3+1", "[2]")] {
+        assert!(log.contains(&format!("{task} on cards {cards}")), "{log}");
+    }
+    // Shares come without end; the run of two cards waits for those that ran when it came, and no longer.
+    let log = bench.run("offer 5 4+1 halves 4\n offer 6 5+1\n offer 7 6+1 halves 1\n offer 8 7+1 halves 1");
+    assert!(started(&log).iter().all(|started| started.ends_with(": 6")), "{log}");
+    assert!(started(&bench.run("end 1 2")).is_empty(), "one card is free, and kept");
+    let log = bench.run("end 3 4");
+    assert!(log.contains("5=4+1 on cards [1, 2]"), "{log}");
+    assert!(bench.run("offer 9 9+9 halves 7\n at 100").contains("Refused 9+9"));
+}

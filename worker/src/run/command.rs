@@ -28,6 +28,7 @@ use super::room::Place;
 use super::site::{NotRun, Site, Waits};
 use super::together::{self, Beside};
 use crate::bulk::FetchError;
+use crate::cards;
 use crate::exec::{self, CancelFlag, Captured, CommandLine, End, Lack, Patience, UnitRun};
 use crate::report::Report;
 use crate::store::Store;
@@ -411,6 +412,7 @@ impl Command {
             ("STARFARM_SCRATCH".into(), scratch.into()),
             ("STARFARM_SLOTS".into(), self.slots.to_string().into()),
         ]);
+        env.extend(cards::variables(&site.context.all_cards, &site.context.cards));
         let dir = match &self.files {
             Some(_) => Some(scratch.to_owned()),
             None => self.cwd.clone().filter(|dir| !self.cwd_optional || dir.is_dir()),

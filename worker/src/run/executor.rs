@@ -9,6 +9,7 @@ use super::failed::Failed;
 use super::memory::Memory;
 use super::room::Room;
 use crate::board::Board;
+use crate::cards::Card;
 use crate::contents::Contents;
 use crate::devices::DeviceSlot;
 use crate::exec::CancelFlag;
@@ -38,6 +39,9 @@ pub(crate) struct Context {
     pub(crate) scratch: PathBuf,
     /// The device of the slot; none where it is one of the processor's.
     pub(crate) device: Option<Mutex<DeviceSlot>>,
+    /// The cards of this worker, and the numbers of those that the slot's tasks have now.
+    pub(crate) all_cards: Arc<Vec<Card>>,
+    pub(crate) cards: Vec<u16>,
     /// Keeps those of units that fail, where a person wants that.
     pub(crate) failed: Option<Arc<Failed>>,
 }
@@ -66,7 +70,20 @@ pub(super) mod testing {
         let store = Arc::new(Store::open(&dir.0.join("inputs"), u64::MAX).unwrap().on(disk));
         let (scratch, memory, room) = (dir.0.join("scratch"), Memory::default(), Room::default());
         let (device, failed) = (None, None);
-        let context = Context { slot: 0, board, contents, store, memory, room, scratch, device, failed };
+        let (all_cards, cards) = (Arc::default(), Vec::new());
+        let context = Context {
+            slot: 0,
+            board,
+            contents,
+            store,
+            memory,
+            room,
+            scratch,
+            device,
+            failed,
+            all_cards,
+            cards,
+        };
         let (to_inbox, inbox) = crossbeam_channel::unbounded();
         let mut report = Report::new(0, to_inbox);
         let task = Task { job: JobId(1), spec: ContentHash([1; 32]), attempt: Attempt(1), lo, units };

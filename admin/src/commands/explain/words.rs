@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use starfarm_events::counted;
 use starfarm_protocol::admin::explain::Lack;
-use starfarm_protocol::resources::Resource;
+use starfarm_protocol::resources::{Resource, cards};
 
 use crate::human::{memory, seconds};
 
@@ -26,6 +26,11 @@ pub(super) fn amount(resource: Resource, amount: u64) -> String {
     match resource {
         Resource::Slots => counted(amount, "slot"),
         Resource::Memory => format!("{} of memory", memory(amount)),
+        Resource::Gpus => match cards(amount) {
+            1.0 => "1 GPU".to_owned(),
+            share if share > 0.0 && share < 1.0 => format!("{share} of a GPU"),
+            cards => format!("{cards} GPUs"),
+        },
     }
 }
 

@@ -95,6 +95,9 @@ pub(in crate::commands) fn figures(job: &JobInfo) -> Vec<(&'static str, Cell)> {
     if let Some(needs) = job.needs {
         figures.push(("slots of a unit", Cell::new(needs.slots.to_string())));
         figures.push(("memory of a unit", Cell::new(human::memory(needs.memory_bytes))));
+        if needs.gpus > 0.0 {
+            figures.push(("GPUs of a unit", Cell::new(needs.gpus.to_string())));
+        }
     }
     if job.stored_bytes > 0 {
         figures.push(("stored", Cell::new(human::memory(job.stored_bytes))));

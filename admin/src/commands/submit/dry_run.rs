@@ -174,6 +174,9 @@ impl Document for DryRun {
         if let Some(needs) = self.needs {
             pairs.push(("slots of a unit", Cell::new(needs.slots.to_string())));
             pairs.push(("memory of a unit", Cell::new(human::memory(needs.memory_bytes))));
+            if needs.gpus > 0.0 {
+                pairs.push(("GPUs of a unit", Cell::new(needs.gpus.to_string())));
+            }
         }
         if self.list_bytes > 0 {
             pairs.push(("list", Cell::new(human::bytes(self.list_bytes))));

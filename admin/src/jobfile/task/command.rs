@@ -33,6 +33,7 @@ pub(super) const EXECUTOR: Executor = Executor {
             "output_limit",
             "slots",
             "memory",
+            "needs",
         ],
     },
     read,
@@ -62,6 +63,9 @@ pub(super) const EXECUTOR: Executor = Executor {
     memory = "2GiB"           memory that a unit claims: units start where it is
                               free; nothing keeps them from using more
                               [default: none]
+    needs = { gpus = 1 }      GPUs that a unit has to itself, or its share of one:
+                              0.5 for two units on a card. It sees its own cards
+                              and no others [default: none]
   In `program`, `inputs`, `outputs`, `stdin` and `env`, {} is the unit's value, {index} its number, {NAME} a
   value that the space names: the names of a grid, `clock` of frames.
 "#,
@@ -125,6 +129,7 @@ fn read(section: &Section<'_>, job: &mut JobFile, base: &Path) -> Result<(), Job
         outputs,
         slots: section.read("slots", |item| item.integer_within(1, SLOTS_MAX.into()))?.unwrap_or(1) as u16,
         memory_bytes: section.read("memory", memory)?.unwrap_or(0),
+        gpus: section.read("needs", needs)?.unwrap_or(0.0),
         files_limit: section
             .read("files_limit", |item| item.integer_within(1, OUTPUT_LIMIT_MAX))?
             .unwrap_or(FILES_LIMIT),
@@ -156,6 +161,18 @@ fn memory(item: &Item<'_>) -> Result<u64, JobFileError> {
         }
         Err(_) => item.integer_within(0, MEMORY_MAX),
     }
+}
+
+/// What a unit needs beside slots and memory: its GPUs.
+fn needs(item: &Item<'_>) -> Result<f64, JobFileError> {
+    let needs = item.table()?;
+    needs.only(&["gpus"])?;
+    let gpus = |item: &Item<'_>| {
+        let cards = item.number("a number of GPUs")?;
+        resources::gpus(cards).map_err(|words| item.error(format!("`gpus` is {cards}: {words}")))?;
+        Ok(cards)
+    };
+    Ok(needs.read("gpus", gpus)?.unwrap_or(0.0))
 }
 
 fn stdin(item: &Item<'_>) -> Result<String, JobFileError> {

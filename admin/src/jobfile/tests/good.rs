@@ -207,6 +207,7 @@ fn a_command_with_everything() {
                 per: Unit,
                 slots: 1,
                 memory_bytes: 0,
+                gpus: 0.0,
                 parallel: false,
                 env: {
                     "A": "",
@@ -318,4 +319,29 @@ fn a_file_is_read_with_its_own_folder_and_name() {
         .with("jobs/words.txt", "one\n");
     let job = read(&folder.path().join("jobs/words.toml"), &UnitSet::default()).unwrap();
     assert_eq!((job.name.as_str(), job.blobs), ("words", vec![b"one\n".to_vec()]));
+}
+
+#[test]
+fn gpus_are_whole_or_a_share() {
+    let job = |needs: &str| {
+        parsed(&format!(
+            "[space]\nkind = \"range\"\nfrom = 0\nto = 9\n[task]\nexecutor = \"command\"\nprogram = [\"true\"]\nneeds = {needs}\n"
+        ))
+    };
+    for (needs, gpus) in [("{ gpus = 2 }", 2.0), ("{ gpus = 0.5 }", 0.5), ("{}", 0.0)] {
+        let Work::Command(work) = job(needs).unwrap().spec.work else { panic!("it runs a program") };
+        assert_eq!(work.gpus, gpus);
+    }
+    for (needs, words) in [
+        (
+            "{ gpus = 1.5 }",
+            "demo.toml:8:18: `gpus` is 1.5: write a whole number of cards up to 64, or a share",
+        ),
+        ("{ gpus = -1 }", "`gpus` is -1: write"),
+        ("{ cards = 1 }", "unknown key `cards` in"),
+        ("1", "demo.toml:8:9"),
+    ] {
+        let why = job(needs).unwrap_err().to_string();
+        assert!(why.contains(words), "{why}");
+    }
 }

@@ -52,7 +52,7 @@ fn what_no_job_has() {
             demo.toml:8:17: `storage_limit` is 0: use an integer from 1 to 9223372036854775807
             demo.toml:8:17: `storage_limit` "0M": write 1 byte or more
             demo.toml:8:17: `storage_limit` "much": write a size as 20G, 500M or 1.5T (powers of 1024), 20GB (powers of 1000) or in bytes
-            demo.toml:8:1: unknown key `after` in [task]: remove it, or use one of executor, program, per, inputs, outputs, files_limit, stdin, cwd, env, timeout_seconds, hang_seconds, retries, output_limit, slots, memory, target_seconds, units_per_task, max_failures, speculative, max_nodes, storage_limit
+            demo.toml:8:1: unknown key `after` in [task]: remove it, or use one of executor, program, per, inputs, outputs, files_limit, stdin, cwd, env, timeout_seconds, hang_seconds, retries, output_limit, slots, memory, needs, target_seconds, units_per_task, max_failures, speculative, max_nodes, storage_limit
         "#]],
     );
 }

@@ -1,5 +1,5 @@
 //! A worker on a bench: scripts in, a readable log out. One command a line:
-//! `session`, `welcome [credit N] [epoch N] [farm N]`, `offer ATTEMPT LO+UNITS [job N] [slots N] [memory N]`, `part SLOT ATTEMPT LO+UNITS`,
+//! `session`, `welcome [credit N] [epoch N] [farm N]`, `offer ATTEMPT LO+UNITS [job N] [slots N] [memory N] [halves N]` (of cards), `part SLOT ATTEMPT LO+UNITS`,
 //! `end SLOT ATTEMPT`, `ack FIRST LAST`, `answer [epoch N]`, `revoke JOB graceful|forced BEFORE`, `drain`, `bytes HEX`,
 //! `at MS`. What the scheduler says comes by a session with its last welcome's incarnation, or with `by N`.
 #![allow(dead_code)] // each test file uses some of it
@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use starfarm_protocol::ids::{Attempt, Boot, ContentHash, Epoch, FarmId, JobId, from_hex};
 use starfarm_protocol::limits::PROTOCOL_VERSION;
-use starfarm_protocol::resources::Resources;
+use starfarm_protocol::resources::{GPU_PARTS, Resource, Resources};
 use starfarm_protocol::wire::{
     Cancel, HeartbeatAnswer, Message, Offer, Outcome, Pace, Packer, Revoke, Welcome, messages,
 };
@@ -21,6 +21,7 @@ pub fn config(slots: u16) -> Config {
         boot: Boot(1),
         slots,
         memory_bytes: 0,
+        gpus: 0,
         queue_tasks_max: 8,
         receive_datagrams_max: 92,
         heartbeat_us: 1_000_000,
@@ -106,7 +107,8 @@ impl Bench {
             "offer" => {
                 let ((lo, units), attempt) = (interval(2), Attempt(number(1)));
                 let offer = Offer { job, spec: spec(job), attempt, lo, units };
-                let run = Resources::new(named("slots", 1) as u16, named("memory", 0));
+                let run = Resources::new(named("slots", 1) as u16, named("memory", 0))
+                    .with(Resource::Gpus, named("halves", 0) * GPU_PARTS / 2);
                 self.worker.on_datagram(&packed(|p| p.offer_of(&offer, run)), by, now, &mut deeds);
             }
             "part" => {
@@ -164,10 +166,11 @@ impl Bench {
         for deed in deeds {
             let text = match &deed {
                 Deed::Send(datagram) => format!("send {}", self.datagram(datagram)),
-                Deed::Start { slot, tasks } => {
+                Deed::Start { slot, tasks, cards } => {
                     let tasks: Vec<_> =
                         tasks.iter().map(|t| format!("{}={}+{}", t.attempt.0, t.lo, t.units)).collect();
-                    format!("start on {slot}: {}", tasks.join(" "))
+                    let cards = if cards.is_empty() { String::new() } else { format!(" on cards {cards:?}") };
+                    format!("start on {slot}: {}{cards}", tasks.join(" "))
                 }
                 Deed::Cancel { slot, job, how } => {
                     let how = if *how == Cancel::Forced { "forced" } else { "graceful" };

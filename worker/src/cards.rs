@@ -1,0 +1,236 @@
+//! Cards of this machine that programs may be given, as the drivers' files name them, and the variables by which a program
+//! sees its own cards and no others.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+
+use starfarm_protocol::resources::GPUS_MAX;
+
+/// Whose card it is, and so which variable shows it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Vendor {
+    Nvidia,
+    Amd,
+    Intel,
+}
+
+impl Vendor {
+    const ALL: [Self; 3] = [Self::Nvidia, Self::Amd, Self::Intel];
+
+    /// The variable that names the cards which a process sees.
+    fn variable(self) -> &'static str {
+        match self {
+            Self::Nvidia => "CUDA_VISIBLE_DEVICES",
+            Self::Amd => "ROCR_VISIBLE_DEVICES",
+            Self::Intel => "ZE_AFFINITY_MASK",
+        }
+    }
+}
+
+/// A card.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Card {
+    /// Its model, as a person knows it.
+    pub(crate) model: String,
+    vendor: Vendor,
+    /// What the vendor's variable has for it: a number or a name.
+    name: String,
+}
+
+/// The cards of the machine whose files lie below `root`, which is `/`: those of a vendor in the order of their places.
+pub(crate) fn read(root: &Path) -> Vec<Card> {
+    [nvidia(root), amd(root), intel(root)].concat()
+}
+
+/// Those of `cards` that this process may use: a batch system that gives it some says so by the vendors' variables.
+pub(crate) fn visible(cards: Vec<Card>, variable: impl Fn(&str) -> Option<String>) -> Vec<Card> {
+    let of = |vendor: Vendor| -> Vec<Card> {
+        let its: Vec<Card> = cards.iter().filter(|card| card.vendor == vendor).cloned().collect();
+        let Some(list) = variable(vendor.variable()) else { return its };
+        let names = list.split(',').map(str::trim).take_while(|name| !name.is_empty() && *name != "-1");
+        let named = |name: &str| {
+            let by_number = name.parse().ok().and_then(|number: usize| its.get(number));
+            let by_name = || its.iter().find(|card| card.name == name);
+            // A part of a card, or one whose files are hidden, is one by its name.
+            let model = its.first().map_or_else(|| format!("{vendor:?}"), |card| card.model.clone());
+            let part = || Card { model, vendor, name: name.to_owned() };
+            match by_number.or_else(by_name) {
+                Some(card) => Some(card.clone()),
+                None => name.contains(['-', '.']).then(part),
+            }
+        };
+        names.map_while(named).collect()
+    };
+    let mut visible: Vec<Card> = Vendor::ALL.into_iter().flat_map(of).collect();
+    visible.truncate(GPUS_MAX as usize);
+    visible
+}
+
+/// What a program is told that has those of `cards` with these numbers: it sees these, and none of any vendor's others.
+pub(crate) fn variables(cards: &[Card], numbers: &[u16]) -> Vec<(OsString, OsString)> {
+    if numbers.is_empty() {
+        return Vec::new();
+    }
+    let join = |names: Vec<String>| OsString::from(names.join(","));
+    let names = |vendor: Vendor| -> Vec<String> {
+        let its = numbers.iter().filter_map(|number| cards.get(usize::from(*number)));
+        its.filter(|card| card.vendor == vendor).map(|card| card.name.clone()).collect()
+    };
+    let mut variables: Vec<(OsString, OsString)> = Vec::new();
+    for vendor in Vendor::ALL {
+        variables.push((vendor.variable().into(), join(names(vendor))));
+    }
+    // HIP counts the cards that the variable below it has left.
+    let left = (0..names(Vendor::Amd).len()).map(|number| number.to_string()).collect();
+    variables.push(("HIP_VISIBLE_DEVICES".into(), join(left)));
+    // Numbers are places on the bus, as `nvidia-smi` counts them.
+    variables.push(("CUDA_DEVICE_ORDER".into(), "PCI_BUS_ID".into()));
+    variables.push(("STARFARM_DEVICES".into(), join(numbers.iter().map(u16::to_string).collect())));
+    variables
+}
+
+/// Cards that NVIDIA's driver knows.
+fn nvidia(root: &Path) -> Vec<Card> {
+    let cards = each(&root.join("proc/driver/nvidia/gpus"), |dir| {
+        let text = fs::read_to_string(dir.join("information")).ok()?;
+        let value = |key: &str| {
+            let pairs = text.lines().filter_map(|line| line.split_once(':'));
+            pairs
+                .map(|(name, value)| (name.trim(), value.trim()))
+                .find(|(name, _)| *name == key)
+                .map(|of| of.1)
+        };
+        // Without the right to know it, its name is made of question marks.
+        let name = value("GPU UUID").filter(|name| name.starts_with("GPU-") && !name.contains('?'));
+        Some((value("Model")?.to_owned(), name.map(str::to_owned)))
+    });
+    let card = |(number, (model, name)): (usize, (String, Option<String>))| {
+        let name = name.unwrap_or_else(|| number.to_string());
+        Card { model, vendor: Vendor::Nvidia, name }
+    };
+    cards.into_iter().enumerate().map(card).collect()
+}
+
+/// Cards that AMD's compute driver knows. Processors are nodes there too, without a GPU's id.
+fn amd(root: &Path) -> Vec<Card> {
+    let models = each(&root.join("sys/class/kfd/kfd/topology/nodes"), |dir| {
+        let text = |file| fs::read_to_string(dir.join(file)).ok();
+        let is_gpu = text("gpu_id")?.trim() != "0";
+        let model = text("name").map(|name| format!("AMD {}", name.trim()));
+        is_gpu.then(|| model.unwrap_or_else(|| "AMD GPU".to_owned()))
+    });
+    let card =
+        |(number, model): (usize, String)| Card { model, vendor: Vendor::Amd, name: number.to_string() };
+    models.into_iter().enumerate().map(card).collect()
+}
+
+/// Cards of Intel with memory of their own; what a processor brings along has none.
+fn intel(root: &Path) -> Vec<Card> {
+    let found = each(&root.join("sys/class/drm"), |dir| {
+        let text = |file| fs::read_to_string(dir.join(file)).ok();
+        let is_intel = text("device/vendor")?.trim() == "0x8086";
+        let memory: u64 = text("lmem_total_bytes").and_then(|bytes| bytes.trim().parse().ok())?;
+        (is_intel && memory > 0).then_some(())
+    });
+    let card = |number: usize| Card {
+        model: "Intel GPU".to_owned(),
+        vendor: Vendor::Intel,
+        name: number.to_string(),
+    };
+    (0..found.len()).map(card).collect()
+}
+
+/// What `read` makes of each entry of a directory, in the order of their names: of numbers by these.
+fn each<T>(dir: &Path, read: impl Fn(&Path) -> Option<T>) -> Vec<T> {
+    let mut paths: Vec<_> =
+        fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    let number = |path: &Path| path.file_name().and_then(|name| name.to_str()?.parse::<u32>().ok());
+    paths.sort_by_key(|path| (number(path), path.clone()));
+    paths.iter().filter_map(|path| read(path)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::TempDir;
+
+    const FIRST: &str = "GPU-8f1c2f0e-1111-2222-3333-444455556666";
+
+    fn machine() -> TempDir {
+        let dir = TempDir::new();
+        let write = |path: &str, text: &str| {
+            let path = dir.0.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        let gpus = "proc/driver/nvidia/gpus";
+        write(
+            &format!("{gpus}/0000:41:00.0/information"),
+            "Model: \t\t Some H100\nGPU UUID: \t GPU-????????\n",
+        );
+        let first = format!("Model: \t\t Some H100\nIRQ:   \t\t 1\nGPU UUID: \t {FIRST}\n");
+        write(&format!("{gpus}/0000:01:00.0/information"), &first);
+        for (node, id) in [(0, 0), (1, 51_234), (10, 51_236), (2, 51_235)] {
+            let node = format!("sys/class/kfd/kfd/topology/nodes/{node}");
+            write(&format!("{node}/gpu_id"), &format!("{id}\n"));
+            write(&format!("{node}/name"), &format!("gfx{id}\n"));
+        }
+        write("sys/class/drm/card1/device/vendor", "0x8086\n");
+        write("sys/class/drm/card1/lmem_total_bytes", "17179869184\n");
+        // A processor's own.
+        write("sys/class/drm/card0/device/vendor", "0x8086\n");
+        dir
+    }
+
+    fn names(cards: &[Card]) -> Vec<&str> {
+        cards.iter().map(|card| card.name.as_str()).collect()
+    }
+
+    #[test]
+    fn cards_come_in_the_order_of_their_places() {
+        let dir = machine();
+        let cards = read(&dir.0);
+        assert_eq!(names(&cards), [FIRST, "1", "0", "1", "2", "0"]);
+        let models: Vec<&str> = cards.iter().map(|card| card.model.as_str()).collect();
+        assert_eq!(
+            models,
+            ["Some H100", "Some H100", "AMD gfx51234", "AMD gfx51235", "AMD gfx51236", "Intel GPU"]
+        );
+        assert_eq!(read(Path::new("/nowhere")), []);
+    }
+
+    #[test]
+    fn what_a_batch_system_gives_is_all_there_is() {
+        let dir = machine();
+        let seen = |list: &'static str| {
+            let variable = move |name: &str| match name {
+                "CUDA_VISIBLE_DEVICES" => Some(list.to_owned()),
+                _ => Some(String::new()),
+            };
+            names(&visible(read(&dir.0), variable)).into_iter().map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(seen("1"), ["1"]);
+        assert_eq!(seen("1,0"), ["1", FIRST]);
+        assert_eq!(seen(FIRST), [FIRST]);
+        assert_eq!(seen("MIG-77,0"), ["MIG-77", FIRST]);
+        for nothing in ["", "-1", "NoDevFiles", "7"] {
+            assert_eq!(seen(nothing), [""; 0], "{nothing}");
+        }
+        assert_eq!(visible(read(&dir.0), |_| None).len(), 6);
+    }
+
+    #[test]
+    fn a_program_sees_its_own_cards_and_no_others() {
+        let dir = machine();
+        let told = |numbers: &[u16]| -> Vec<String> {
+            let variables = variables(&read(&dir.0), numbers).into_iter();
+            variables.map(|(name, value)| format!("{}={}", name.display(), value.display())).collect()
+        };
+        assert_eq!(told(&[]), [""; 0]);
+        let cuda = format!("CUDA_VISIBLE_DEVICES={FIRST}");
+        let rest = ["CUDA_DEVICE_ORDER=PCI_BUS_ID", "STARFARM_DEVICES=0,3,4"];
+        let wanted = [&cuda, "ROCR_VISIBLE_DEVICES=1,2", "ZE_AFFINITY_MASK=", "HIP_VISIBLE_DEVICES=0,1"];
+        assert_eq!(told(&[0, 3, 4]), [&wanted[..], &rest].concat());
+    }
+}
