@@ -169,6 +169,9 @@ pub struct Submit {
     /// Which jobs it starts after, its labels, how many nodes it may have.
     #[serde(default, skip_serializing_if = "Terms::is_empty")]
     pub terms: Terms,
+    /// Where a job of this name and specification has not ended, that one is meant.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub once: bool,
 }
 
 /// An answer.

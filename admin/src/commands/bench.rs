@@ -52,7 +52,7 @@ pub(crate) fn run(context: &mut Context, dispatch: &Dispatch) -> Result<(), Fail
 pub(crate) fn measure(dispatch: &Dispatch, signals: &Signals) -> Result<Report, Failure> {
     let mut farm = Farm::start(dispatch, signals)?;
     let cpu_before = farm.scheduler_cpu_seconds()?;
-    let id = submit::send(&mut farm.client, &job(dispatch.tasks), Place::Tail)?;
+    let id = submit::send(&mut farm.client, &job(dispatch.tasks), Place::Tail, false)?;
     let progress = Progress::new(true);
     let job = loop {
         std::thread::sleep(LOOK);

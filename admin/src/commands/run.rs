@@ -152,7 +152,8 @@ fn print_results(
         }
         // Interrupted while its results are merged: the next run has them.
         Some(merge) if merge.is_pending() && job.state.ended() => Ok(()),
-        _ => results::print(client, id, choice, printer),
+        // What there is of a merge that failed is not for the folder.
+        _ => results::print(client, id, Choice { folder: None, ..choice }, printer),
     }
 }
 

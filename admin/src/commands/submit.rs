@@ -35,6 +35,7 @@ pub(crate) fn run(context: &mut Context, submit: &Submit) -> Result<Exit, Failur
     if let Some(trouble) = &job.not_here {
         say(&format!("note: {trouble}: each node needs it, and one that lacks it gets no task of this job"));
     }
+    let whole = hash(&job);
     if !joblog::leave_rest(&mut job, flags)? {
         return Ok(Exit::Ok);
     }
@@ -46,9 +47,12 @@ pub(crate) fn run(context: &mut Context, submit: &Submit) -> Result<Exit, Failur
     let sinks = Sinks::open(flags, submit.resume || flags.resume_failed, false)?.saving(folder);
     let mut client = context.connect()?;
     let goes_on = submit.resume && flags.joblog.is_none();
+    if flags.joblog.is_some() && (submit.resume || flags.resume_failed) {
+        refuse_twice(&mut client, &job.name, whole)?;
+    }
     let id = match goes_on.then(|| resumed(&mut client, &job, place(submit))).transpose()?.flatten() {
         Some(id) => id,
-        None => send(&mut client, &job, place(submit))?,
+        None => send(&mut client, &job, place(submit), goes_on)?,
     };
     if !submit.wait || context.printer.format == Format::Quiet {
         context.printer.document(&Submitted { id })?;
@@ -130,6 +134,20 @@ fn resumed(client: &mut Client, job: &JobFile, place: Place) -> Result<Option<Jo
     Ok(Some(id))
 }
 
+/// A job log is completed by the command that waits: what the farm still runs of it would run twice.
+fn refuse_twice(client: &mut Client, name: &str, whole: ContentHash) -> Result<(), Failure> {
+    let same = |known: &JobInfo| known.spec == whole && known.name == name && !known.state.ended();
+    let Some(JobInfo { id, .. }) = client.jobs(Vec::new())?.into_iter().find(same) else { return Ok(()) };
+    let id = id.0;
+    Err(Failure::new(
+        Exit::Conflict,
+        format!(
+            "job {id} is the same and has not ended: what is left would run twice. End it by `starfarm job cancel {id}` and \
+             run this again, or leave it to go on: `starfarm results {id} --follow` prints what it gives"
+        ),
+    ))
+}
+
 /// What a job is known by, whatever it is called.
 pub(crate) fn hash(job: &JobFile) -> ContentHash {
     ContentHash::of(&job.spec.to_bytes())
@@ -142,7 +160,8 @@ pub(crate) fn put_back(client: &mut Client, job: &JobFile) -> Result<(), Failure
 }
 
 /// Uploads the list, if there is one, and submits the job.
-pub(crate) fn send(client: &mut Client, job: &JobFile, place: Place) -> Result<JobId, Failure> {
+/// Where `once`, a job that is the same and has not ended is meant, though somebody has submitted it just now.
+pub(crate) fn send(client: &mut Client, job: &JobFile, place: Place, once: bool) -> Result<JobId, Failure> {
     contents::send(client, job)?;
     let spec = String::from_utf8(job.spec.to_bytes()).expect("a specification is written as JSON");
     let submit = starfarm_protocol::admin::Submit {
@@ -155,6 +174,7 @@ pub(crate) fn send(client: &mut Client, job: &JobFile, place: Place) -> Result<J
         speculative: job.speculative,
         trust: job.trust,
         terms: job.terms.clone(),
+        once,
     };
     ask!(client, &Request::Submit(submit), Response::Submitted(id) => id)
 }

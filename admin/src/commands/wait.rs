@@ -118,7 +118,8 @@ fn gone(failure: Failure, id: JobId, commands: bool) -> Failure {
 /// Whoever waited for `job` ends before it, or could not write all of it: how its results are had all the same. `into_folder`:
 /// its files were wanted.
 pub(crate) fn left(failure: Failure, job: &JobInfo, into_folder: bool) -> Failure {
-    if failure.message.is_empty() || failure.exit == Exit::Unreachable {
+    // One that is not found was deleted meanwhile.
+    if failure.message.is_empty() || matches!(failure.exit, Exit::Unreachable | Exit::NotFound) {
         return failure;
     }
     let id = job.id.0;

@@ -3,7 +3,7 @@
 
 use starfarm_events::NodeState;
 use starfarm_protocol::admin::{JobCommand, NodeCommand, Place};
-use starfarm_protocol::ids::{JobId, NodeId};
+use starfarm_protocol::ids::{ContentHash, JobId, NodeId};
 use starfarm_protocol::interval::Interval;
 use starfarm_protocol::journal::Record;
 use starfarm_protocol::journal::record::NodeMark;
@@ -15,7 +15,7 @@ use crate::checks::Trust;
 use crate::conflict::Conflict;
 use crate::deed::Deeds;
 use crate::farm::Farm;
-use crate::job::{Body, JobFacts, JobState, NewJob};
+use crate::job::{Body, Job, JobFacts, JobState, NewJob};
 use crate::limits::JOBS_MAX;
 use crate::nodes::Reach;
 
@@ -41,6 +41,12 @@ impl Farm {
             0 => Err(Conflict::NoUnit),
             _ => self.add(new, now_us, deeds),
         }
+    }
+
+    /// The job of this name and specification that has not ended, the first if there are several.
+    pub fn same_job(&self, name: &str, spec: ContentHash) -> Option<JobId> {
+        let same = |job: &&Job| job.facts.spec == spec && job.facts.name == name && !job.state.ended();
+        self.jobs.iter().find(same).map(|job| job.facts.job)
     }
 
     /// Adds a job whose units a program names: so far it has none.

@@ -405,3 +405,18 @@ fn what_units_close_to_their_own_user_stands_in_the_way_of_no_other() {
         Command::new("find").arg(dir.path()).args(["-name", "e", "-o", "-name", "d"]).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&left.stdout), "");
 }
+
+#[test]
+fn two_files_of_a_unit_never_go_by_one_name() {
+    let farm = Farm::with_workers(1, 1);
+    let program = "echo one > r.txt; echo two > {index}/r.txt";
+    let outputs = ["--outputs", "r.txt", "--outputs", "{index}/r.txt"];
+    let id = farm.submit(&[&["--range", "0..2"], &outputs[..], &["--", "sh", "-c", program]].concat());
+    farm.wait(&id).exits(1);
+    let said = farm.cli(&["job", "logs", &id, "--stderr"]).exits(0).stdout.clone();
+    assert!(said.contains("both are called `0/r.txt`: rename one"), "{said}");
+    // The same one twice is one.
+    let one = ["--outputs", "{}.txt", "--outputs", "{index}.txt"];
+    let id = farm.submit(&[&["--range", "0..2"], &one[..], &["--", "sh", "-c", "echo {} > {}.txt"]].concat());
+    farm.wait(&id).exits(0);
+}

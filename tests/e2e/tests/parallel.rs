@@ -249,6 +249,13 @@ fn a_farm_takes_a_line_with_files_and_a_list_from_standard_input() {
     assert_eq!(farm.results(&id)["outputs"][2]["stdout"]["text"], "3 $HOME\n");
     starfarm("\"$1\" --farm \"$2\" submit --parallel --joblog log true ::: a").exits(2).says(&["add --wait"]);
     starfarm("\"$1\" --farm \"$2\" submit --parallel -k true ::: a").exits(2).says(&["add --wait"]);
+    // What the farm still runs, its waiting command having been killed, does not run twice.
+    starfarm("\"$1\" --farm \"$2\" submit --parallel 'sleep 1000; echo {}' ::: a b").exits(0);
+    starfarm(
+        "\"$1\" --farm \"$2\" submit --wait --parallel --joblog new --resume 'sleep 1000; echo {}' ::: a b",
+    )
+    .exits(6)
+    .says(&["is the same and has not ended", "job cancel"]);
 }
 
 /// The job went on, and nobody was told.

@@ -150,3 +150,15 @@ fn a_worker_that_is_told_to_stop_drains_and_can_then_be_forgotten() {
         farm.cli(&["node", command, "w1"]).exits(4).says(&["no node"]);
     }
 }
+
+#[test]
+fn submissions_that_resume_at_one_time_are_one_job() {
+    let farm = Farm::start();
+    let line = ["submit", "--resume", "--output", "quiet", "--range", "0..3", "--", "true", "{}"];
+    let ids: Vec<String> = std::thread::scope(|scope| {
+        let submit = || farm.cli(&line).exits(0).stdout.clone();
+        let together: Vec<_> = (0..8).map(|_| scope.spawn(submit)).collect();
+        together.into_iter().map(|one| one.join().unwrap()).collect()
+    });
+    assert!(ids.iter().all(|id| id == "1\n"), "{ids:?}");
+}

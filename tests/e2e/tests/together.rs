@@ -100,3 +100,18 @@ fn a_run_that_tells_how_far_it_is_can_be_stopped() {
     farm.restart_scheduler();
     assert_eq!(tiles(&farm.results(&id), 1_000), all);
 }
+
+#[test]
+fn values_with_line_breaks_make_no_list_of_lines() {
+    let farm = Farm::with_workers(1, 1);
+    let job = |program: &str| {
+        farm.submit_text(&format!(
+            "[space]\nkind = \"grid\"\ngrid = {{ v = [\"a\\nb\", \"c\"] }}\n[task]\nexecutor = \"command\"\nper = \"task\"\n\
+             units_per_task = 2\nprogram = [\"sh\", \"-c\", \"{program}\"]\n"
+        ))
+    };
+    farm.wait(&job("echo {count}")).exits(0);
+    let id = job("wc -l < {file}");
+    let explained = || farm.cli(&["job", "explain", &id]).exits(0).stdout.clone();
+    until("the node says why not", || explained().contains("holds a line break"));
+}

@@ -50,6 +50,7 @@ fn farm(state: &Path) {
             speculative: None,
             trust: TrustChecks::default(),
             terms: Terms::default(),
+            once: false,
             place: Place::Tail,
         };
         assert!(matches!(ask(state, &Request::Submit(submit)), Response::Submitted(_)));

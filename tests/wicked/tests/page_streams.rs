@@ -158,6 +158,7 @@ fn programs_and_nothing_go_with_every_space_and_a_search_with_characters_alone()
             speculative: None,
             trust: TrustChecks::default(),
             terms: Terms::default(),
+            once: false,
             place: Place::Tail,
         };
         ask(&farm, &Request::Submit(submit))

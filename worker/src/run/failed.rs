@@ -1,8 +1,9 @@
 //! Scratch directories of units that failed, kept for whoever looks into that: the newest ones, where a person wants any.
 
 use std::collections::VecDeque;
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -43,7 +44,8 @@ impl Failed {
             Ok(None) => {}
             Ok(Some(words)) => starfarm_net::say(&format!("starfarm-worker: {words}")),
             Err(error) => starfarm_net::say(&format!(
-                "starfarm-worker: what a failed unit left cannot be kept in {}: {error}",
+                "starfarm-worker: what unit {unit} of job {} left, which failed, cannot be kept in {}: {error}",
+                task.job.0,
                 self.dir.display()
             )),
         }
@@ -56,6 +58,8 @@ impl Failed {
     }
 
     fn take(&self, scratch: &Path, task: &Task, unit: u128) -> io::Result<Option<String>> {
+        // Only what its owner may write to can be moved, and the unit may have closed it.
+        fs::set_permissions(scratch, Permissions::from_mode(0o700))?;
         if fs::read_dir(scratch)?.next().is_none() {
             return Ok(None);
         }

@@ -172,9 +172,18 @@ impl UnitFiles {
                 true => format!("{}/{name}", text.index),
                 false => name.clone(),
             };
-            if !names.iter().any(|other| other.shown == shown) {
-                let bytes = size_of(scratch, &name)?;
-                names.push(Output { name, shown, bytes });
+            match names.iter().find(|other| other.shown == shown) {
+                Some(other) if other.name != name => {
+                    return Err(format!(
+                        "makes `{}` and `{name}`, and among the files of the job both are called `{shown}`: rename one",
+                        other.name
+                    ));
+                }
+                Some(_) => {}
+                None => {
+                    let bytes = size_of(scratch, &name)?;
+                    names.push(Output { name, shown, bytes });
+                }
             }
         }
         let bytes = bytes_of(&names);

@@ -38,6 +38,12 @@ impl Beside {
         let mut file = BufWriter::new(made(&self.units).map_err(not_written)?);
         for unit in task.lo..task.hi() {
             let mut line = value(unit)?;
+            if line.contains(&b'\n') {
+                return Err(FetchError::Refused(format!(
+                    "the value of unit {unit} holds a line break, and `{{file}}` has a line for each unit: leave line breaks \
+                     out of the values, or run the program once a unit"
+                )));
+            }
             line.push(b'\n');
             file.write_all(&line).map_err(not_written)?;
         }

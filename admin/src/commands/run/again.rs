@@ -180,7 +180,7 @@ pub(super) fn job_to_run(client: &mut Client, job: &JobFile, fresh: bool) -> Res
     if let Some(last) = known.iter().rfind(|job| job.spec == spec && job.state.ended()) {
         say(&format!("job {} of an earlier run has ended ({}): this run starts anew", last.id.0, last.state));
     }
-    let id = submit::send(client, job, Place::Tail)?;
+    let id = submit::send(client, job, Place::Tail, false)?;
     for id in course.delete {
         client.job_verb(id, JobCommand::Delete)?;
     }

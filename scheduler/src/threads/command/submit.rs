@@ -29,7 +29,8 @@ pub(super) async fn submit(desk: &Arc<Desk>, submit: Submit, (role, user): (Role
     if !is_job_name(&submit.name) {
         return error(ErrorCode::Usage, JOB_NAME);
     }
-    let Submit { name, user: as_user, spec, sizing, place, max_failures, speculative, trust, terms } = submit;
+    let Submit { name, user: as_user, spec, sizing, place, max_failures, speculative, trust, terms, once } =
+        submit;
     if let Err(why) = terms.check() {
         return error(ErrorCode::Usage, why);
     }
@@ -65,6 +66,9 @@ pub(super) async fn submit(desk: &Arc<Desk>, submit: Submit, (role, user): (Role
         place,
     };
     let asked = desk.ask(move |farm, now_us, deeds| {
+        if let Some(id) = farm.same_job(&new.name, new.spec).filter(|_| once) {
+            return Response::Submitted(id);
+        }
         let submitted =
             if grows { farm.submit_growing(new, now_us, deeds) } else { farm.submit(new, now_us, deeds) };
         match submitted {
