@@ -142,6 +142,26 @@ fn a_host_that_is_killed_or_hangs_costs_no_unit() {
     assert_eq!((&job["units_done"], &job["units_failed"]), (&26_u64.pow(7).to_string().into(), &"0".into()));
 }
 
+/// The job is longer than a pipe: a host that is stopped reads nothing of it.
+#[test]
+fn a_host_that_does_not_read_its_job_is_noticed() {
+    if device("a_host_that_does_not_read_its_job_is_noticed").is_none() {
+        return;
+    }
+    let mut farm = Farm::start();
+    farm.add_worker("a", &["--slots", "1", "--devices", "0"]);
+    let targets: String = (0..50_000_u32).map(|n| format!("{n:032x}\n")).collect();
+    let list = farm.temp().write("targets", targets + "95ebc3c7b3b9f1d2c40fec14415d3cb8\n");
+    let id = farm.submit_text(&search(0, "").replace(
+        "targets = [\"95ebc3c7b3b9f1d2c40fec14415d3cb8\"]",
+        &format!("targets_file = {list:?}\ntarget_seconds = 0.05"),
+    ));
+    let host = until_some("a host runs", || hosts(farm.temp().path()).first().copied());
+    rustix::process::kill_process(Pid::from_raw(host.cast_signed()).unwrap(), Signal::STOP).unwrap();
+    farm.wait(&id).exits(0);
+    assert_eq!(units(&farm.results(&id)["hits"]), [26_u128.pow(5) - 1]);
+}
+
 /// A driver that ends whoever loads it.
 fn crashing_driver(dir: &Path) -> PathBuf {
     let (source, library) = (dir.join("crash.c"), dir.join("libcrash.so"));

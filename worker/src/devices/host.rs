@@ -7,6 +7,7 @@ use std::process::{ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use super::words::{HostWork, Reply, Request};
@@ -82,6 +83,8 @@ impl Host {
         let mut child = start(HostWork::Device(number))?;
         let to = child.child.stdin.take().expect("it is a pipe");
         let from = child.child.stdout.take().expect("it is a pipe");
+        // A job may be longer than the pipe, and a host that hangs reads nothing.
+        rustix::fs::fcntl_setfl(&to, OFlags::NONBLOCK)?;
         Ok(Self { child, to, from, rest: Vec::new(), patience: HANGS, heard: Instant::now(), busy: None })
     }
 
@@ -91,7 +94,28 @@ impl Host {
         self.patience = if matches!(request, Request::Stop(_)) { STOPS } else { HANGS };
         let mut line = serde_json::to_vec(request).expect("requests are JSON");
         line.push(b'\n');
-        self.to.write_all(&line).map_err(|_| self.why_gone())
+        let mut rest = line.as_slice();
+        while !rest.is_empty() {
+            match self.to.write(rest) {
+                Ok(written) => (rest, self.heard) = (&rest[written..], Instant::now()),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    let left = self.patience_left()?;
+                    wait(&mut [PollFd::new(&self.to, PollFlags::OUT)], left)?;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return Err(self.why_gone()),
+            }
+        }
+        Ok(())
+    }
+
+    /// How long it may say nothing from now on.
+    fn patience_left(&self) -> Result<Duration, String> {
+        let left = self.patience.saturating_sub(self.heard.elapsed());
+        match left.is_zero() {
+            true => Err(format!("it hangs: it has said nothing for {} s", self.patience.as_secs())),
+            false => Ok(left),
+        }
     }
 
     /// Waits for what the host says next, or, where there is a flag, for that.
@@ -115,17 +139,11 @@ impl Host {
                 (self.heard, self.busy) = (Instant::now(), None);
                 return Ok(Heard::Reply(reply));
             }
-            let left = self.patience.saturating_sub(self.heard.elapsed());
-            if left.is_zero() {
-                return Err(format!("it hangs: it has said nothing for {} s", self.patience.as_secs()));
-            }
+            let left = self.patience_left()?;
             let mut fds = vec![PollFd::new(&self.from, PollFlags::IN)];
             fds.extend(cancel.map(|cancel| PollFd::from_borrowed_fd(cancel.asked_fd(), PollFlags::IN)));
-            let time = Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() };
-            match poll(&mut fds, Some(&time)) {
-                Err(Errno::INTR) | Ok(0) => continue,
-                Err(error) => return Err(format!("it cannot be heard: {error}")),
-                Ok(_) => {}
+            if !wait(&mut fds, left)? {
+                continue;
             }
             if fds.get(1).is_some_and(|fd| !fd.revents().is_empty()) {
                 return Ok(Heard::Cancelled);
@@ -154,6 +172,16 @@ impl Host {
             Ok(None) => "it hangs".to_owned(),
             Err(error) => format!("it has gone: {error}"),
         }
+    }
+}
+
+/// Waits for one of these; false where none came in that time.
+fn wait(fds: &mut [PollFd<'_>], time: Duration) -> Result<bool, String> {
+    let time = Timespec { tv_sec: time.as_secs().cast_signed(), tv_nsec: time.subsec_nanos().into() };
+    match poll(fds, Some(&time)) {
+        Err(Errno::INTR) => Ok(false),
+        Err(error) => Err(format!("it cannot be heard: {error}")),
+        Ok(ready) => Ok(ready > 0),
     }
 }
 
