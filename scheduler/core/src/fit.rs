@@ -66,9 +66,18 @@ impl Farm {
             && self.nodes.taking().all(|(node, _)| !job.fits(node, &self.nodes))
     }
 
-    /// Runs of `job` that live nodes make at one time, as if each had slots for whole ones, and 1 at least.
+    /// Runs of `job` that live nodes make at one time, and 1 at least: as if each had slots for whole ones, or, where runs
+    /// take more than slots, as many as fit.
     pub(crate) fn live_places(&self, job: &Job) -> u64 {
-        (self.slots_for(job) / job.width() as u64).max(1)
+        if job.needs().with(Resource::Slots, 0) == Resources::NONE {
+            return (self.slots_for(job) / job.width() as u64).max(1);
+        }
+        let able = self.nodes.iter().filter(|(id, _)| self.nodes.is_live(*id));
+        let places: Vec<u64> =
+            able.map(|(_, node)| node.has().times(job.needs())).filter(|places| *places > 0).collect();
+        let (all, nodes) = (places.iter().sum::<u64>(), places.len() as u64);
+        let most = job.terms.max_nodes.map_or(nodes, |most| nodes.min(most.into()));
+        (all * most).checked_div(nodes).unwrap_or(0).max(1)
     }
 
     /// What node `id` was given. Pieces of tasks count as what they are.

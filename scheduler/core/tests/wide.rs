@@ -113,3 +113,12 @@ fn deaths_are_charged_to_what_fits_beside_each_other() {
     };
     assert_eq!([charged(4), charged(2)], [1, 2]);
 }
+
+/// Slots of nodes without that memory are no places of it: it would seem faster, and its tasks be cut up too early.
+#[test]
+fn a_job_is_as_fast_as_the_nodes_that_have_what_it_needs() {
+    let mut bench = Bench::new(config());
+    bench.run("submit 100 command units 1 memory 2\n join a slots 8 memory 4\n join b slots 8\n ack a");
+    bench.run("at 1000\n ran a 0+1 ok ms 1000");
+    assert_eq!(bench.farm.job(JobId(1), bench.now_us).unwrap().units_per_s, 2.0);
+}
