@@ -181,8 +181,8 @@ pub(crate) struct Run {
     /// Run only the units that the file of --joblog lacks
     #[arg(long, requires = "joblog")]
     pub(crate) resume: bool,
-    /// Units that run at once [default: the number of cores]
-    #[arg(long, short = 'j', alias = "jobs", value_name = "K", value_parser = value_parser!(u16).range(1..=SLOTS_MAX))]
+    /// Units that run at once: 4, +2 for two more than there are cores, or 50% of them [default: the number of cores]
+    #[arg(long, short = 'j', alias = "jobs", value_name = "K", value_parser = value::at_once)]
     pub(crate) slots: Option<u16>,
     /// Where the farm keeps its state [default: starfarm/runs/HASH in the XDG state directory]
     #[arg(long, value_name = "DIR")]

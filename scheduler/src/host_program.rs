@@ -3,6 +3,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -120,7 +121,8 @@ impl Drop for HostProgram {
 
 /// A new file for what a program writes.
 pub(crate) fn created(path: &Path) -> Result<File, String> {
-    File::create(path).map_err(|e| format!("{} cannot be written: {e}", path.display()))
+    let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(path);
+    file.map_err(|e| format!("{} cannot be written: {e}", path.display()))
 }
 
 /// Notes which process it is, for a scheduler that comes after one that was killed.

@@ -169,9 +169,40 @@ pub(super) fn units(text: &str) -> Result<UnitSet, String> {
     Ok(units)
 }
 
+/// Units that run at once: a number, or as GNU parallel has it by the cores of this machine, `+2` or `50%`.
+pub(super) fn at_once(text: &str) -> Result<u16, String> {
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
+    let is_plain = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit());
+    let number = |digits: &str| digits.parse::<u64>().ok().filter(|_| is_plain(digits));
+    let count = match (text.strip_prefix('+'), text.strip_suffix('%')) {
+        (Some(more), _) => number(more).map(|more| cores.saturating_add(more)),
+        (_, Some(percent)) => number(percent).map(|percent| (cores.saturating_mul(percent) / 100).max(1)),
+        _ => number(text),
+    };
+    let count = count.and_then(|count| u16::try_from(count).ok());
+    count.filter(|count| (1..=SLOTS_MAX).contains(&i64::from(*count))).ok_or_else(|| {
+        format!("write a number from 1 to {SLOTS_MAX}, +2 for two more than there are cores, or 50% of them")
+    })
+}
+
 pub(super) fn variable(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         _ => Err("write NAME=VALUE".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_at_once_go_by_the_cores_where_that_is_asked_for() {
+        let cores = std::thread::available_parallelism().unwrap().get() as u16;
+        assert_eq!((at_once("7"), at_once("+1"), at_once("200%")), (Ok(7), Ok(cores + 1), Ok(2 * cores)));
+        assert_eq!(at_once("1%"), Ok(1));
+        for none in ["0", "", "+", "%", "++1", "-1", "1.5", "1025", "+1025", "9999999999999999999%"] {
+            assert!(at_once(none).is_err_and(|why| why.contains("50%")), "{none}");
+        }
     }
 }

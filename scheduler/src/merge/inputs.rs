@@ -21,7 +21,7 @@ use super::fold::Folding;
 use super::goes_on::GoesOn;
 use super::merges::Merges;
 use super::program;
-use crate::host_program::Stopped;
+use crate::host_program::{Stopped, created};
 use crate::store::blobs::Blobs;
 use crate::store::disk::{sync_folder, unnamed};
 use crate::store::outputs::{InOrder, OutputStore};
@@ -133,7 +133,7 @@ fn made(
 impl Results<'_> {
     /// Writes all standard outputs into the file `output`.
     fn concat(&self, in_order: &InOrder, output: &Path, goes_on: &GoesOn<'_>) -> Result<(), Failed> {
-        let mut file = BufWriter::new(File::create(output)?);
+        let mut file = BufWriter::new(created(output).map_err(Failed)?);
         let write = |_, piece: &[u8]| {
             file.write_all(piece).map_err(|e| format!("{} cannot be written: {e}", output.display()))
         };

@@ -53,6 +53,10 @@ fn what_a_scheduler_can_merge_by_itself() {
     let left: Vec<_> = left.map(|entry| entry.file_name().into_string().unwrap()).collect();
     assert!(!left.iter().any(|name| name.starts_with(&format!("{}.", ids[1]))), "{left:?}");
     assert_eq!(left.len(), 2 * 4, "{left:?}");
+    for name in left {
+        let mode = fs::metadata(farm.state().join("merged").join(&name)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o77, 0, "{name} is the scheduler's own");
+    }
 }
 
 #[test]
