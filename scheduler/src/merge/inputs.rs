@@ -157,7 +157,8 @@ impl Results<'_> {
             |unit, piece| folding.borrow_mut().piece(piece).map_err(named(unit)),
             |stored| folding.borrow_mut().unit_ends().map_err(named(stored.unit)),
         )?;
-        Ok(fs::write(output, folding.into_inner().result().map_err(Failed)?)?)
+        let result = folding.into_inner().result().map_err(Failed)?;
+        Ok(created(output).map_err(Failed)?.write_all(result.as_ref())?)
     }
 
     /// Puts the files of all units into `dir`.
