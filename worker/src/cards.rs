@@ -7,6 +7,8 @@ use std::path::Path;
 
 use starfarm_protocol::resources::GPUS_MAX;
 
+use crate::system_files::value;
+
 /// Whose card it is, and so which variable shows it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Vendor {
@@ -94,16 +96,9 @@ pub(crate) fn variables(cards: &[Card], numbers: &[u16]) -> Vec<(OsString, OsStr
 fn nvidia(root: &Path) -> Vec<Card> {
     let cards = each(&root.join("proc/driver/nvidia/gpus"), |dir| {
         let text = fs::read_to_string(dir.join("information")).ok()?;
-        let value = |key: &str| {
-            let pairs = text.lines().filter_map(|line| line.split_once(':'));
-            pairs
-                .map(|(name, value)| (name.trim(), value.trim()))
-                .find(|(name, _)| *name == key)
-                .map(|of| of.1)
-        };
         // Without the right to know it, its name is made of question marks.
-        let name = value("GPU UUID").filter(|name| name.starts_with("GPU-") && !name.contains('?'));
-        Some((value("Model")?.to_owned(), name.map(str::to_owned)))
+        let name = value(&text, "GPU UUID").filter(|name| name.starts_with("GPU-") && !name.contains('?'));
+        Some((value(&text, "Model")?.to_owned(), name.map(str::to_owned)))
     });
     let card = |(number, (model, name)): (usize, (String, Option<String>))| {
         let name = name.unwrap_or_else(|| number.to_string());

@@ -23,6 +23,7 @@ pub use cancel::CancelFlag;
 pub use capture::Captured;
 pub use command::{CommandLine, Lack};
 pub use family::{Relative, UNIT_VARIABLE, spawn};
+pub(crate) use pipes::{wait, wait_for};
 pub use process::{End, Patience, UnitRun, run, run_noting};
 pub use progress::{Progress, Told};
 pub use strays::{become_subreaper, reap_strays};

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use starfarm_protocol::wire::Facts;
 
 use crate::cards;
+use crate::system_files::value;
 
 /// What no file says.
 const UNKNOWN: &str = "unknown";
@@ -38,12 +39,6 @@ pub(crate) fn read(root: &Path, cores: usize) -> Facts {
 pub(crate) fn machine_start() -> Option<u128> {
     let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     u128::from_str_radix(&text.trim().replace('-', ""), 16).ok()
-}
-
-/// The value of the first line `KEY : VALUE`.
-fn value<'a>(text: &'a str, key: &str) -> Option<&'a str> {
-    let pairs = text.lines().filter_map(|line| line.split_once(':'));
-    pairs.map(|(name, value)| (name.trim(), value.trim())).find(|(name, _)| *name == key).map(|(_, v)| v)
 }
 
 /// The system's name out of os-release(5).

@@ -5,7 +5,7 @@
 //! | file | holds |
 //! | --- | --- |
 //! | `options`, `values`, `state`, `board` | what a person says; what outlives the process |
-//! | `facts`, `cards` | what this machine is; cards that programs may be given |
+//! | `facts`, `cards`, `system_files` | what this machine is; cards that programs may be given |
 //! | `node`, `event` | the main thread: waits for events, tells the core, does its deeds |
 //! | `sockets`, `sessions` | datagrams; keys |
 //! | `devices`, `probe` | accelerators, each in a child process; what a person is told of the machine |
@@ -37,6 +37,7 @@ mod sockets;
 mod state;
 mod stop;
 mod store;
+mod system_files;
 #[cfg(test)]
 mod testing;
 mod values;

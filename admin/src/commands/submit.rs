@@ -117,9 +117,7 @@ fn place(submit: &Submit) -> Place {
 
 /// The number of the same job, unfinished, if the farm has one. It goes on, and takes its new place.
 fn resumed(client: &mut Client, job: &JobFile, place: Place) -> Result<Option<JobId>, Failure> {
-    let spec = hash(job);
-    let same = |known: &JobInfo| known.spec == spec && known.name == job.name && !known.state.ended();
-    let Some(known) = client.jobs(Vec::new())?.into_iter().find(same) else { return Ok(None) };
+    let Some(known) = unfinished(client, &job.name, hash(job))? else { return Ok(None) };
     let id = known.id;
     put_back(client, job)?;
     say(&format!("job {} is the same and has not ended: it goes on", id.0));
@@ -134,11 +132,15 @@ fn resumed(client: &mut Client, job: &JobFile, place: Place) -> Result<Option<Jo
     Ok(Some(id))
 }
 
+/// The job of this name and specification that has not ended, if the farm has one.
+fn unfinished(client: &mut Client, name: &str, spec: ContentHash) -> Result<Option<JobInfo>, Failure> {
+    let same = |known: &JobInfo| known.spec == spec && known.name == name && !known.state.ended();
+    Ok(client.jobs(Vec::new())?.into_iter().find(same))
+}
+
 /// A job log is completed by the command that waits: what the farm still runs of it would run twice.
 fn refuse_twice(client: &mut Client, name: &str, whole: ContentHash) -> Result<(), Failure> {
-    let same = |known: &JobInfo| known.spec == whole && known.name == name && !known.state.ended();
-    let Some(JobInfo { id, .. }) = client.jobs(Vec::new())?.into_iter().find(same) else { return Ok(()) };
-    let id = id.0;
+    let Some(JobInfo { id: JobId(id), .. }) = unfinished(client, name, whole)? else { return Ok(()) };
     Err(Failure::new(
         Exit::Conflict,
         format!(

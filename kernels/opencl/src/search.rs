@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use opencl3::kernel::Kernel;
 use opencl3::memory::Buffer;
 use starfarm_kernels::{Hit, Search, Stretch};
-
 use starfarm_protocol::devices::DeviceKind;
 
 use crate::device::Device;

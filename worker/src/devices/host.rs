@@ -2,16 +2,16 @@
 //! is killed, whatever its device does.
 
 use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::process::{ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::PollFlags;
 use rustix::fs::OFlags;
-use rustix::io::Errno;
 
 use super::words::{HostWork, Reply, Request};
-use crate::exec::{CancelFlag, Relative, spawn};
+use crate::exec::{CancelFlag, Relative, spawn, wait, wait_for};
 
 /// A host that says nothing for so long hangs: it tells ten times a second how far its scan is, and once a second that it
 /// is busy otherwise.
@@ -99,8 +99,8 @@ impl Host {
             match self.to.write(rest) {
                 Ok(written) => (rest, self.heard) = (&rest[written..], Instant::now()),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    let left = self.patience_left()?;
-                    wait(&mut [PollFd::new(&self.to, PollFlags::OUT)], left)?;
+                    let until = self.patient_until()?;
+                    wait_for(PollFlags::OUT, [Some(self.to.as_fd())], Some(until));
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => return Err(self.why_gone()),
@@ -109,12 +109,12 @@ impl Host {
         Ok(())
     }
 
-    /// How long it may say nothing from now on.
-    fn patience_left(&self) -> Result<Duration, String> {
-        let left = self.patience.saturating_sub(self.heard.elapsed());
-        match left.is_zero() {
+    /// Until when it may say nothing.
+    fn patient_until(&self) -> Result<Instant, String> {
+        let until = self.heard + self.patience;
+        match until <= Instant::now() {
             true => Err(format!("it hangs: it has said nothing for {} s", self.patience.as_secs())),
-            false => Ok(left),
+            false => Ok(until),
         }
     }
 
@@ -139,14 +139,14 @@ impl Host {
                 (self.heard, self.busy) = (Instant::now(), None);
                 return Ok(Heard::Reply(reply));
             }
-            let left = self.patience_left()?;
-            let mut fds = vec![PollFd::new(&self.from, PollFlags::IN)];
-            fds.extend(cancel.map(|cancel| PollFd::from_borrowed_fd(cancel.asked_fd(), PollFlags::IN)));
-            if !wait(&mut fds, left)? {
-                continue;
-            }
-            if fds.get(1).is_some_and(|fd| !fd.revents().is_empty()) {
+            let until = self.patient_until()?;
+            let flag = cancel.map(CancelFlag::asked_fd);
+            let [from, flag] = wait([Some(self.from.as_fd()), flag], Some(until));
+            if !flag.is_empty() {
                 return Ok(Heard::Cancelled);
+            }
+            if from.is_empty() {
+                continue;
             }
             let mut piece = [0; 16 * 1024];
             match self.from.read(&mut piece) {
@@ -172,16 +172,6 @@ impl Host {
             Ok(None) => "it hangs".to_owned(),
             Err(error) => format!("it has gone: {error}"),
         }
-    }
-}
-
-/// Waits for one of these; false where none came in that time.
-fn wait(fds: &mut [PollFd<'_>], time: Duration) -> Result<bool, String> {
-    let time = Timespec { tv_sec: time.as_secs().cast_signed(), tv_nsec: time.subsec_nanos().into() };
-    match poll(fds, Some(&time)) {
-        Err(Errno::INTR) => Ok(false),
-        Err(error) => Err(format!("it cannot be heard: {error}")),
-        Ok(ready) => Ok(ready > 0),
     }
 }
 

@@ -59,14 +59,23 @@ impl Stream {
     }
 }
 
-/// Waits until one of `fds` is ready or `until` has come (`None`: for ever), and says what each is ready
+/// Waits until one of `fds` can be read or `until` has come (`None`: for ever), and says what each is ready
 /// for; all empty when time ran out, and sometimes for no reason.
-pub(super) fn wait<const N: usize>(
+pub(crate) fn wait<const N: usize>(
+    fds: [Option<BorrowedFd<'_>>; N],
+    until: Option<Instant>,
+) -> [PollFlags; N] {
+    wait_for(PollFlags::IN, fds, until)
+}
+
+/// As [`wait`], until one of them is ready for `what`.
+pub(crate) fn wait_for<const N: usize>(
+    what: PollFlags,
     fds: [Option<BorrowedFd<'_>>; N],
     until: Option<Instant>,
 ) -> [PollFlags; N] {
     let mut polled: Vec<PollFd<'_>> =
-        fds.iter().flatten().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
+        fds.iter().flatten().map(|fd| PollFd::from_borrowed_fd(*fd, what)).collect();
     // A wait that is too long to be told is one for ever.
     let timeout = until.and_then(|at| Timespec::try_from(at.saturating_duration_since(Instant::now())).ok());
     if let Err(error) = poll(&mut polled, timeout.as_ref())
