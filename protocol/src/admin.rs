@@ -27,7 +27,7 @@ use crate::word::words;
 pub use explain::{Explanation, Fact, FactValue, Reason, Rule, SizeInfo, Subject};
 pub use lines::EventLine;
 pub use merge::{MergeInfo, MergeOutcome, MergeState, MergedFile};
-pub use node::{NetworkInfo, NodeInfo};
+pub use node::{DeviceInfo, DevicesInfo, NetworkInfo, NodeInfo, RateInfo};
 pub use output::{ArchiveInfo, OutputInfo, OutputLoss, StreamInfo};
 pub use status::StatusInfo;
 

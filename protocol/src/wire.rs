@@ -16,6 +16,8 @@
 //! | 10 | able | worker | every heartbeat, once it was said |
 //! | 11 | time left | worker | every heartbeat of a worker that has a deadline |
 //! | 12 | has | worker | welcomes come: it goes with each hello |
+//! | 13 | devices | worker | every heartbeat: one for each kind of device |
+//! | 14 | slot kind | both | the offers or the heartbeat behind it |
 //! | 33 | welcome | scheduler | hellos stop coming |
 //! | 34 | offers | scheduler | a task ack |
 //! | 35 | result ack | scheduler | results stop coming |
@@ -28,11 +30,13 @@
 //!
 //! What lives elsewhere: the seal around a datagram (`seal`), who may send what (the cores).
 
+mod devices;
 mod facts;
 mod read;
 mod results;
 mod write;
 
+pub use devices::Devices;
 pub use facts::{AGE_BYTES, FACT_BYTES_MAX, Facts, LOAD_SLOTS_MAX, Load, TimeLeft};
 pub use read::{Ages, Message, Offers, Ranges, Results, is_of_boot, messages};
 pub use results::{CommandUnit, FailReason, Files, HitEntry, Outputs, Stream};
@@ -40,6 +44,7 @@ pub use write::Packer;
 
 pub use crate::bytes::Malformed;
 use crate::bytes::{Reader, fields, items};
+use crate::devices::SlotKind;
 use crate::field::Field;
 use crate::ids::{Attempt, Boot, ContentHash, Epoch, FarmId, JobId};
 use crate::interval::Interval;
@@ -64,6 +69,8 @@ pub const OFFER_HEAD_BYTES: usize = 8 + 32 + 8;
 pub const OFFER_ENTRY_BYTES: usize = 16 + 8;
 /// Most bytes of a needs message: its job, and a number and an amount for each resource.
 const NEEDS_BYTES_MAX: usize = 8 + Resource::ALL.len() * (1 + 8);
+/// Bytes of a slot kind message.
+const SLOT_KIND_BYTES: usize = MESSAGE_HEAD_BYTES + 1;
 /// Bytes of a held interval in a heartbeat.
 pub const HELD_BYTES: usize = 8 + 16 + 8;
 

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use snow::HandshakeState;
 use starfarm_protocol::bulk::{self, Chunk};
+use starfarm_protocol::devices::{DeviceFacts, DeviceKind, DeviceState, SlotKind};
 use starfarm_protocol::ids::{Attempt, Boot, ContentHash, Epoch, FarmId, JobId, PublicKey, to_hex};
 use starfarm_protocol::join::JoinFile;
 use starfarm_protocol::path::{self, Cutter, Heard};
@@ -21,8 +22,8 @@ use starfarm_protocol::seal::{
     stream,
 };
 use starfarm_protocol::wire::{
-    Cancel, CommandUnit, Facts, FailReason, Feedback, Heartbeat, HeartbeatAnswer, Held, Hello, HitEntry,
-    Load, Offer, Outcome, Outputs, Pace, Packer, ResultEntry, Revoke, Stream, TimeLeft, Welcome,
+    Cancel, CommandUnit, Devices, Facts, FailReason, Feedback, Heartbeat, HeartbeatAnswer, Held, Hello,
+    HitEntry, Load, Offer, Outcome, Outputs, Pace, Packer, ResultEntry, Revoke, Stream, TimeLeft, Welcome,
 };
 use starfarm_protocol::{admin, limits};
 
@@ -102,6 +103,28 @@ fn a_session_begins() {
     golden("welcome", &welcome);
     golden("pace", &packed(|p| p.pace(&Pace::DEFAULT)));
     golden("has", &packed(|p| p.has(&Resources::new(0, 64 << 30))));
+    let facts = DeviceFacts {
+        platform: "Some CL".into(),
+        name: "Some GPU".into(),
+        driver: "1.2.3".into(),
+        kind: DeviceKind::Gpu,
+        version: (3, 0),
+        memory_bytes: 24 << 30,
+        compute_units: 128,
+        width: 1,
+    };
+    let devices = Devices {
+        kind: SlotKind(1),
+        facts,
+        takes_card: true,
+        queued_tasks: 2,
+        feedback: Feedback { speed_ups: 3, slow_downs: 0 },
+        slots: vec![(DeviceState::Ready, 987), (DeviceState::Sick, 0)],
+    };
+    golden("devices", &packed(|p| p.devices(&devices)));
+    let held = vec![Held { job: JobId(7), lo: 2_000, units: 1_000 }];
+    let beat = Heartbeat { number: 1, queued_tasks: 1, ..Heartbeat::default() };
+    golden("heartbeat-of-devices", &packed(|p| p.heartbeat_of(&beat, &[(SlotKind(1), held)])));
 }
 
 #[test]
@@ -116,7 +139,11 @@ fn tasks_come_and_go() {
         }),
     );
     let run = Resources::new(4, 2 << 30);
-    golden("needs", &packed(|p| p.offer_of(&offer(100, 0, 1_000), run)));
+    golden("needs", &packed(|p| p.offer_of(&offer(100, 0, 1_000), run, SlotKind::CORES)));
+    golden(
+        "offers-of-devices",
+        &packed(|p| p.offer_of(&offer(100, 0, 1_000), Resources::ONE_SLOT, SlotKind(1))),
+    );
     golden("result-ack", &packed(|p| p.result_ack(46, &[(1, 3)])));
     let revoke = Revoke { job: JobId(7), cancel: Cancel::Graceful, before: Attempt(102) };
     golden("revoke", &packed(|p| p.revoke(&revoke)));

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 
+use starfarm_protocol::devices::{DeviceFacts, DeviceKind};
 use starfarm_protocol::resources::GPUS_MAX;
 
 use crate::system_files::value;
@@ -19,6 +20,15 @@ enum Vendor {
 
 impl Vendor {
     const ALL: [Self; 3] = [Self::Nvidia, Self::Amd, Self::Intel];
+
+    /// What its OpenCL platform has in its name.
+    fn platform(self) -> &'static str {
+        match self {
+            Self::Nvidia => "NVIDIA",
+            Self::Amd => "AMD",
+            Self::Intel => "Intel",
+        }
+    }
 
     /// The variable that names the cards which a process sees.
     fn variable(self) -> &'static str {
@@ -67,6 +77,23 @@ pub(crate) fn visible(cards: Vec<Card>, variable: impl Fn(&str) -> Option<String
     let mut visible: Vec<Card> = Vendor::ALL.into_iter().flat_map(of).collect();
     visible.truncate(GPUS_MAX as usize);
     visible
+}
+
+/// Which of `cards` each device is, by their numbers: drivers list cards in the order of their places, as we do.
+pub(crate) fn of_devices(cards: &[Card], devices: &[DeviceFacts]) -> Vec<Option<usize>> {
+    let vendor = |device: &DeviceFacts| {
+        let is_of = |vendor: &Vendor| device.platform.contains(vendor.platform());
+        Vendor::ALL.into_iter().find(is_of).filter(|_| device.kind == DeviceKind::Gpu)
+    };
+    let mut seen = Vec::new();
+    let card = |device: &DeviceFacts| {
+        let vendor = vendor(device)?;
+        let place = seen.iter().filter(|of| **of == vendor).count();
+        seen.push(vendor);
+        let mut its = cards.iter().enumerate().filter(|(_, card)| card.vendor == vendor);
+        its.nth(place).map(|(number, _)| number)
+    };
+    devices.iter().map(card).collect()
 }
 
 /// What a program is told that has those of `cards` with these numbers: it sees these, and none of any vendor's others.
@@ -213,6 +240,25 @@ mod tests {
             assert_eq!(seen(nothing), [""; 0], "{nothing}");
         }
         assert_eq!(visible(read(&dir.0), |_| None).len(), 6);
+    }
+
+    #[test]
+    fn devices_are_cards_of_their_vendor_in_the_same_order() {
+        let device =
+            |platform: &str, kind| DeviceFacts { platform: platform.into(), kind, ..Default::default() };
+        let devices = [
+            device("AMD Accelerated Parallel Processing", DeviceKind::Gpu),
+            device("Portable Computing Language", DeviceKind::Cpu),
+            device("NVIDIA CUDA", DeviceKind::Gpu),
+            device("Intel(R) OpenCL", DeviceKind::Cpu),
+            device("AMD Accelerated Parallel Processing", DeviceKind::Gpu),
+            device("Intel(R) OpenCL Graphics", DeviceKind::Gpu),
+            device("NVIDIA CUDA", DeviceKind::Gpu),
+            device("NVIDIA CUDA", DeviceKind::Gpu),
+        ];
+        let cards = read(&machine().0);
+        let wanted = [Some(2), None, Some(0), None, Some(3), Some(5), Some(1), None];
+        assert_eq!(of_devices(&cards, &devices), wanted);
     }
 
     #[test]

@@ -13,9 +13,12 @@ mod slot;
 mod words;
 
 use std::io::Read;
+use std::path::Path;
 use std::time::Duration;
 
-use starfarm_protocol::devices::{DeviceFacts, DeviceKind};
+use starfarm_protocol::devices::{DEVICE_KINDS_MAX, DeviceFacts, DeviceKind};
+use starfarm_protocol::resources::GPUS_MAX;
+use starfarm_worker_core::AlikeDevices;
 
 use crate::WorkerError;
 
@@ -72,12 +75,43 @@ impl Choice {
     }
 }
 
-/// The devices that a worker uses, each with its number.
+/// Devices that are alike.
+pub(crate) struct Alike {
+    pub(crate) devices: Vec<DeviceSlot>,
+}
+
+impl Alike {
+    /// What the core knows of them.
+    pub(crate) fn config(&self) -> AlikeDevices {
+        let facts = self.devices.first().expect("none is alike to nothing").facts().clone();
+        AlikeDevices { facts, cards: self.devices.iter().map(DeviceSlot::card).collect() }
+    }
+
+    /// All of them, by kind in the order of the first of each.
+    fn sorted(devices: impl Iterator<Item = DeviceSlot>) -> Vec<Self> {
+        let mut kinds: Vec<Self> = Vec::new();
+        for device in devices {
+            let is_alike = |kind: &&mut Self| {
+                kind.devices.len() < GPUS_MAX as usize && kind.devices[0].facts() == device.facts()
+            };
+            match kinds.iter_mut().find(is_alike) {
+                Some(kind) => kind.devices.push(device),
+                None => kinds.push(Self { devices: vec![device] }),
+            }
+        }
+        kinds
+    }
+}
+
+/// The devices that a worker uses, by kind. `cards` says which card each of all devices is.
 ///
 /// # Errors
 /// A device that is named is not there.
-pub(crate) fn chosen(choice: &Choice) -> Result<Vec<DeviceSlot>, WorkerError> {
-    if *choice == Choice::None {
+pub(crate) fn chosen(
+    choice: &Choice,
+    cards: impl FnOnce(&[DeviceFacts]) -> Vec<Option<u16>>,
+) -> Result<Vec<Alike>, WorkerError> {
+    if *choice == Choice::None || *choice == Choice::Gpu && only_the_cores(Path::new("/")) {
         return Ok(Vec::new());
     }
     let devices = match (list(), choice) {
@@ -96,8 +130,28 @@ pub(crate) fn chosen(choice: &Choice) -> Result<Vec<DeviceSlot>, WorkerError> {
             devices.len()
         )));
     }
-    let numbered = devices.into_iter().enumerate().filter(|(number, facts)| choice.has(*number, facts));
-    Ok(numbered.map(|(number, facts)| DeviceSlot::new(number, facts)).collect())
+    let cards = cards(&devices);
+    let numbered = devices.into_iter().zip(cards).enumerate();
+    let used = numbered.filter(|(number, (facts, _))| choice.has(*number, facts));
+    let mut kinds = Alike::sorted(used.map(|(number, (facts, card))| DeviceSlot::new(number, facts, card)));
+    if kinds.len() > DEVICE_KINDS_MAX {
+        starfarm_net::say(&format!(
+            "starfarm-worker: devices of {} kinds are too many: those of the first {DEVICE_KINDS_MAX} are used",
+            kinds.len()
+        ));
+        kinds.truncate(DEVICE_KINDS_MAX);
+    }
+    Ok(kinds)
+}
+
+/// All OpenCL drivers below `root`, which is `/`, make devices of the cores: to ask them takes time, and finds nothing.
+fn only_the_cores(root: &Path) -> bool {
+    if std::env::var_os("OCL_ICD_VENDORS").is_some() {
+        return false;
+    }
+    let entries = std::fs::read_dir(root.join("etc/OpenCL/vendors")).into_iter().flatten().flatten();
+    let mut drivers = entries.filter_map(|entry| std::fs::read_to_string(entry.path()).ok()).peekable();
+    drivers.peek().is_some() && drivers.all(|driver| driver.contains("pocl"))
 }
 
 /// The devices of this machine, as a child process lists them.
@@ -129,6 +183,31 @@ pub(crate) fn list() -> Result<Vec<DeviceFacts>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn where_the_only_driver_is_that_of_the_cores_nobody_is_asked() {
+        let dir = crate::testing::TempDir::new();
+        let vendors = dir.0.join("etc/OpenCL/vendors");
+        assert!(!only_the_cores(&dir.0), "that there is no driver is said");
+        std::fs::create_dir_all(&vendors).unwrap();
+        std::fs::write(vendors.join("pocl.icd"), "/usr/lib/x86_64-linux-gnu/libpocl.so.2.11.0\n").unwrap();
+        assert!(only_the_cores(&dir.0));
+        std::fs::write(vendors.join("nvidia.icd"), "libnvidia-opencl.so.1\n").unwrap();
+        assert!(!only_the_cores(&dir.0));
+    }
+
+    #[test]
+    fn like_devices_are_of_one_kind() {
+        let device = |number, name: &str| {
+            let facts = DeviceFacts { name: name.into(), ..DeviceFacts::default() };
+            DeviceSlot::new(number, facts, Some(number as u16))
+        };
+        let devices =
+            ["a", "b", "a", "c", "a"].into_iter().enumerate().map(|(number, name)| device(number, name));
+        let kinds = Alike::sorted(devices);
+        let cards: Vec<_> = kinds.iter().map(|kind| kind.config().cards).collect();
+        assert_eq!(cards, [vec![Some(0), Some(2), Some(4)], vec![Some(1)], vec![Some(3)]]);
+    }
 
     #[test]
     fn devices_are_chosen_by_kind_or_by_number() {

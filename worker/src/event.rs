@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use starfarm_protocol::devices::DeviceState;
 use starfarm_protocol::ids::Attempt;
 use starfarm_worker_core::Part;
 
@@ -11,6 +12,11 @@ pub(crate) enum Event {
     Slot {
         slot: u16,
         news: Vec<News>,
+    },
+    /// The device of a slot does otherwise than before.
+    Device {
+        slot: u16,
+        state: DeviceState,
     },
     /// Where the scheduler may be reached, and the names of which that is not known.
     Addresses {

@@ -94,15 +94,18 @@ impl Node {
         let random = || getrandom::u64().map_err(|e| WorkerError::System(format!("no random numbers: {e}")));
         let (farm, known, boot, plain) = (join.farm, known(&state), Boot(random()?), options.no_seal);
         let who = Arc::new(Identity { key: state.key()?, join, name, boot, plain });
-        let (devices, cards) = (devices::chosen(&options.devices)?, options.cards()?);
-        let (slots, start) = (options.slots_beside(devices.len()), facts::machine_start());
-        let (board, died_running) = Board::open(&state.farm_path("running"), farm, slots, start)?;
+        let cards = options.cards()?;
+        let kinds = devices::chosen(&options.devices, |devices| options.cards_of(devices))?;
+        let all_slots = kinds.iter().fold(options.slots(), |all, alike| all + alike.devices.len() as u16);
+        let start = facts::machine_start();
+        let (board, died_running) = Board::open(&state.farm_path("running"), farm, all_slots, start)?;
         let (to_inbox, inbox) = bounded(INBOX);
         let (board, sockets) = (Arc::new(board), Sockets::new(to_inbox.clone(), plain));
         let facts = facts::read(Path::new("/"), cores());
         let config = Config {
             boot,
-            slots,
+            slots: options.slots(),
+            devices: kinds.iter().map(devices::Alike::config).collect(),
             memory_bytes: options.memory_bytes(facts.memory_bytes),
             gpus: cards.len() as u16,
             queue_tasks_max: NODE_TASKS_MAX,
@@ -117,7 +120,7 @@ impl Node {
         };
         let core = restored(config, &state);
         let bulk = Bulk::start(Arc::clone(&who)).map_err(|e| no("thread", &e))?;
-        let slots = start_slots(options, (devices, cards), &board, &bulk, &state, &to_inbox)
+        let slots = start_slots(options, (kinds, cards), &board, &bulk, &state, &to_inbox)
             .map_err(|e| no("thread", &e))?;
         stop::on_signals(to_inbox.clone())?;
         options.parent_pipe.then(|| stop::on_parents_end(to_inbox.clone())).transpose()?;
@@ -217,6 +220,9 @@ impl Node {
         match event {
             Event::Datagrams(batch) => self.on_datagrams(&batch)?,
             Event::Slot { slot, news } => self.on_news(slot, news),
+            Event::Device { slot, state } => {
+                self.tell(|core, now, deeds| core.on_device(slot, state, now, deeds));
+            }
             Event::Addresses { found, unknown } => {
                 if let Some(words) = self.addresses.found(&found, &unknown) {
                     say(&words);

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use clap::Args;
+use starfarm_protocol::devices::DeviceFacts;
 use starfarm_protocol::limits::{NAME_BYTES_MAX, SLOTS_MAX};
 use starfarm_protocol::resources::{GPU_PARTS, Resource, Resources, size};
 use starfarm_protocol::seal::is_valid_name;
@@ -29,7 +30,7 @@ pub struct Options {
     pub slots: Option<u16>,
     /// OpenCL devices that run searches beside the cores: gpu (cards and other accelerators), all, none, or numbers of
     /// --probe such as 0,2
-    #[arg(long, value_name = "WHICH", default_value = "none", value_parser = Choice::parse)]
+    #[arg(long, value_name = "WHICH", default_value = "gpu", value_parser = Choice::parse)]
     pub devices: Choice,
     /// Cards that programs may be given: all, none, or numbers of --probe such as 0,2 [default: all that
     /// CUDA_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES and ZE_AFFINITY_MASK leave this process]
@@ -98,12 +99,6 @@ impl Options {
         self.slots.unwrap_or_else(usual_slots)
     }
 
-    /// Slots of the cores and of so many devices together.
-    pub(crate) fn slots_beside(&self, devices: usize) -> u16 {
-        let devices = u16::try_from(devices).unwrap_or(SLOTS_MAX);
-        self.slots().saturating_add(devices).min(SLOTS_MAX)
-    }
-
     /// Card number `number` is for programs.
     pub(crate) fn uses_card(&self, number: usize) -> bool {
         match &self.gpus {
@@ -130,6 +125,19 @@ impl Options {
             .filter(|(number, _)| self.uses_card(*number))
             .map(|(_, card)| card)
             .collect())
+    }
+
+    /// Which of the cards that programs may be given each device is.
+    pub(crate) fn cards_of(&self, devices: &[DeviceFacts]) -> Vec<Option<u16>> {
+        let all = usual_cards();
+        // Those that programs are not given have no number.
+        let numbers = (0..all.len()).scan(0, |next, number| {
+            let used = self.uses_card(number).then_some(*next);
+            *next += u16::from(used.is_some());
+            Some(used)
+        });
+        let numbers: Vec<Option<u16>> = numbers.collect();
+        cards::of_devices(&all, devices).into_iter().map(|card| numbers[card?]).collect()
     }
 
     /// Bytes of memory that units may claim, of `all` that this process may use.

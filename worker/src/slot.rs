@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use crossbeam_channel::{Receiver, Sender, bounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use starfarm_protocol::wire::Cancel;
 use starfarm_worker_core::Task;
 
@@ -14,7 +14,7 @@ use crate::board::Board;
 use crate::bulk::Bulk;
 use crate::cards::Card;
 use crate::contents::Contents;
-use crate::devices::DeviceSlot;
+use crate::devices::{Alike, DeviceSlot};
 use crate::event::Event;
 use crate::exec::CancelFlag;
 use crate::report::Report;
@@ -53,7 +53,7 @@ impl Slot {
 /// Starts the threads of all slots. Each ends when its handle is gone.
 pub(crate) fn start_slots(
     options: &Options,
-    (devices, cards): (Vec<DeviceSlot>, Vec<Card>),
+    (kinds, cards): (Vec<Alike>, Vec<Card>),
     board: &Arc<Board>,
     bulk: &Bulk,
     state: &State,
@@ -80,7 +80,12 @@ pub(crate) fn start_slots(
         let (board, contents, store) = (Arc::clone(board), Arc::clone(&contents), Arc::clone(&store));
         let (scratch, failed) = (scratch.clone(), failed.clone());
         let (memory, room) = (memory.clone(), room.clone());
-        let device = device.map(Mutex::new);
+        let inbox_of_device = inbox.clone();
+        let tell = move |state| {
+            // Nobody listens any more only when the worker has ended.
+            let _ = inbox_of_device.send(Event::Device { slot, state });
+        };
+        let device = device.map(|device| Mutex::new(device.telling(tell)));
         let (all_cards, cards) = (Arc::clone(&all_cards), Vec::new());
         let context =
             Context { slot, board, contents, store, memory, room, scratch, device, failed, all_cards, cards };
@@ -90,9 +95,22 @@ pub(crate) fn start_slots(
         thread.spawn(move || work(&programs, context, report, &to_do))?;
         Ok(Slot { bundles, cancel: CancelFlag::new()? })
     };
-    let (cores, count) = ((0..options.slots()).map(|_| None), devices.len());
-    let all = cores.chain(devices.into_iter().map(Some));
-    (0..options.slots_beside(count)).zip(all).map(start).collect()
+    let devices = kinds.into_iter().flat_map(|alike| alike.devices);
+    let all = (0..options.slots()).map(|_| None).chain(devices.map(Some));
+    (0..).zip(all).map(start).collect()
+}
+
+/// What the slot does next; none where the worker ends. A sick device is tried again when it is time.
+fn next_bundle(context: &Context, bundles: &Receiver<Bundle>) -> Option<Bundle> {
+    let device = || context.device.as_ref().map(|device| device.lock().expect("a panic ends the process"));
+    while let Some(again_at) = device().and_then(|device| device.again_at()) {
+        match bundles.recv_deadline(again_at) {
+            Ok(bundle) => return Some(bundle),
+            Err(RecvTimeoutError::Disconnected) => return None,
+            Err(RecvTimeoutError::Timeout) => device().into_iter().for_each(|mut device| device.try_again()),
+        }
+    }
+    bundles.recv().ok()
 }
 
 /// Bytes of inputs that are kept where nobody says how many: half of what is free at the start.
@@ -101,7 +119,7 @@ fn half_of_free(dir: &Path) -> io::Result<u64> {
 }
 
 fn work(programs: &Programs, mut context: Context, mut report: Report, bundles: &Receiver<Bundle>) {
-    for Bundle { tasks, cards, cancel } in bundles {
+    while let Some(Bundle { tasks, cards, cancel }) = next_bundle(&context, bundles) {
         context.cards = cards;
         for task in &tasks {
             if !cancel.is_raised() {

@@ -48,7 +48,7 @@ impl Document for Said {
 /// The columns of sizes; the first [`SIZES_NARROW`] of them tell by themselves what was decided, and by which rule.
 pub(crate) const SIZES: [Column<SizeInfo>; 11] = [
     right("job", |size| Cell::new(size.job.0.to_string())),
-    name("node", |size| Cell::new(&size.node)),
+    name("node", |size| Cell::new(seat(size))),
     right("size", |size| Cell::new(human::units(size.units))),
     left("decided by", |size| Cell::new(size.rule.word())),
     right("units/s", |size| Cell::new(human::count(size.units_per_s))),
@@ -60,6 +60,12 @@ pub(crate) const SIZES: [Column<SizeInfo>; 11] = [
     right("whole up to", |size| Cell::new(human::units(size.units_max))),
 ];
 pub(crate) const SIZES_NARROW: usize = 6;
+
+/// The node, and the devices there that it is for.
+fn seat(size: &SizeInfo) -> String {
+    let device = size.device.as_ref().map_or_else(String::new, |device| format!(", {device}"));
+    format!("{}{device}", size.node)
+}
 
 fn measured(size: &SizeInfo) -> &'static str {
     match size.measured {
@@ -97,6 +103,7 @@ mod tests {
 
     fn explanation() -> Said {
         let size = SizeInfo {
+            device: None,
             job: JobId(3),
             node: "lab-7".into(),
             units: Units(524288),

@@ -1,7 +1,8 @@
 //! `starfarm nodes` and `starfarm node`.
 
 use starfarm_logs::replay::by_number;
-use starfarm_protocol::admin::{NodeCommand, NodeInfo, Request, Subject};
+use starfarm_protocol::admin::{DeviceInfo, DevicesInfo, NodeCommand, NodeInfo, RateInfo, Request, Subject};
+use starfarm_protocol::devices::DeviceState;
 use starfarm_protocol::foreign;
 use starfarm_protocol::ids::PublicKey;
 use starfarm_protocol::limits::DATAGRAM_BYTES_MAX;
@@ -24,7 +25,7 @@ impl Record for NodeInfo {
     const COLUMNS: &'static [Column<Self>] = &[
         name("name", |node| Cell::new(&node.name)),
         left("state", state_and_time),
-        right("slots", |node| Cell::new(node.slots.to_string())),
+        right("slots", |node| Cell::new(slots(node))),
         right("load", |node| Cell::new(load(node))),
         right("speed", |node| Cell::new(human::count(node.power))),
         right("tasks", |node| Cell::new(human::count(node.tasks as f64))),
@@ -67,6 +68,14 @@ fn state_and_time(node: &NodeInfo) -> Cell {
     match node.time_left_seconds.filter(|_| node.state != NodeState::Lost) {
         Some(left) => Cell { text: format!("{}, {} left", state.text, human::seconds(left)), ..state },
         None => state,
+    }
+}
+
+/// Slots of its cores, and its devices where it has some: `64+8`.
+pub(super) fn slots(node: &NodeInfo) -> String {
+    match node.device_loads().count() {
+        0 => node.slots.to_string(),
+        devices => format!("{}+{devices}", node.slots),
     }
 }
 
@@ -156,6 +165,29 @@ fn busyness(node: &NodeInfo) -> Vec<(&'static str, Cell)> {
     rows
 }
 
+/// What a slot computes, and of which job.
+fn rate(rate: &RateInfo) -> String {
+    format!("{} units/s of job {}", human::count(rate.units_per_s), rate.job.0)
+}
+
+/// Its devices: each kind, what they are, and how each does.
+fn devices(node: &NodeInfo) -> Vec<(&'static str, Cell)> {
+    let row = |devices: &DevicesInfo| {
+        let does = |device: &DeviceInfo| match device.state {
+            DeviceState::Ready => percent(device.load as f64 / 1e3),
+            state => state.to_string(),
+        };
+        let each: Vec<String> = devices.slots.iter().map(does).collect();
+        let rate = devices.rate.as_ref().map_or_else(String::new, |of| format!("; each {}", rate(of)));
+        let (kind, what) = (devices.kind.0, devices.device);
+        let (count, name, each) = (devices.slots.len(), &devices.name, each.join(", "));
+        let memory = human::memory(devices.memory_bytes);
+        let text = format!("{count} x {name} ({what}, OpenCL {}, {memory}): {each}{rate}", devices.opencl);
+        ("devices", Cell::new(format!("{kind}: {text}")))
+    };
+    node.devices.iter().map(row).collect()
+}
+
 /// A node's figures, by name.
 pub(super) fn figures(node: &NodeInfo) -> Vec<(&'static str, Cell)> {
     let number = |count: u64| Cell::new(human::count(count as f64));
@@ -185,6 +217,8 @@ pub(super) fn figures(node: &NodeInfo) -> Vec<(&'static str, Cell)> {
         ("slots", Cell::new(format!("{} of {} taken", node.slots_taken, node.slots))),
     ]);
     rows.extend(busyness(node));
+    rows.extend(node.rate.as_ref().map(|of| ("each core", Cell::new(rate(of)))));
+    rows.extend(devices(node));
     rows.extend([
         ("speed", Cell::new(format!("{} standard tasks a period (power)", human::count(node.power)))),
         ("tasks given to it", number(node.tasks)),
@@ -210,8 +244,27 @@ pub(crate) mod testing {
     //! A node to test with.
 
     use super::*;
-    use starfarm_protocol::ids::NodeId;
+    use starfarm_protocol::devices::{DeviceKind, SlotKind};
+    use starfarm_protocol::ids::{JobId, NodeId};
     use starfarm_protocol::units::Units;
+
+    pub(crate) fn devices() -> DevicesInfo {
+        let device = |state, load| DeviceInfo { state, load };
+        DevicesInfo {
+            kind: SlotKind(1),
+            name: "Some GPU".into(),
+            device: DeviceKind::Gpu,
+            platform: "Some CL".into(),
+            driver: "1.2".into(),
+            opencl: "3.0".into(),
+            memory_bytes: 24 << 30,
+            compute_units: 128,
+            slots: vec![device(DeviceState::Ready, 980), device(DeviceState::Sick, 0)],
+            tasks: 2,
+            tasks_queued: 1,
+            rate: Some(RateInfo { job: JobId(3), units_per_s: 12e9 }),
+        }
+    }
 
     pub(crate) fn node(name: &str) -> NodeInfo {
         NodeInfo {
@@ -312,6 +365,12 @@ mod tests {
             key                -
         "#]]
         .assert_eq(&facts(&figures(&nodes[1]), Style::PLAIN));
+        let with_devices = NodeInfo { devices: vec![testing::devices()], ..node("a") };
+        let text = facts(&figures(&with_devices), Style::PLAIN);
+        let row = "\ndevices            1: 2 x Some GPU (gpu, OpenCL 3.0, 24.0 GiB): 98 %, sick; each 12.0 G units/s of job 3\n";
+        assert!(text.contains(row), "{text}");
+        let listed = printed(Format::Table, |printer| printer.list(&[with_devices]));
+        assert!(listed.contains("a     up       2+2  56 %"), "{listed}");
         let leaves = [NodeInfo { time_left_seconds: Some(5_400.0), ..node("a") }];
         assert!(
             printed(Format::Table, |printer| printer.list(&leaves)).contains("a     up, 1 h 30 min left  ")

@@ -264,6 +264,7 @@ fn status() -> StatusInfo {
 
 fn explanation() -> Explanation {
     let size = SizeInfo {
+        device: None,
         job: JobId(1),
         node: "lab-7".into(),
         units: Units(524_288),

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use starfarm_protocol::admin::KeyKind;
+use starfarm_protocol::devices::DeviceKind;
 use starfarm_protocol::ids::{Boot, ContentHash, JobId};
 use starfarm_protocol::job::JobState;
 use starfarm_protocol::reason::Distrust;
@@ -154,6 +155,21 @@ events! {
         /// Model and number of its accelerators; empty for none.
         accelerators: String,
     }
+    /// A node told of devices that are alike, and run tasks beside its cores, or one of them failed or can be used again.
+    NodeDevices = "node_devices" {
+        node: Name,
+        /// The number of their kind in their node.
+        kind: u64,
+        model: String, device: DeviceKind, driver: String, memory_bytes: u64, compute_units: u32,
+        /// How many there are.
+        devices: u64,
+        /// Of these, how many failed and are tried again later.
+        sick: u64,
+    } => (
+        "node {node} has {} {model} ({device}){}",
+        counted(*devices, "device"),
+        if *sick == 0 { String::new() } else { format!(", {sick} of them sick: tried again later") }
+    )
     /// A node told that it leaves by itself, and when: a batch system ends it.
     NodeTimeLeft = "node_time_left" { node: Name, time_left_us: u64 }
         => ("node {node} leaves by itself in {:.0} s", *time_left_us as f64 / 1e6)
@@ -175,6 +191,8 @@ events! {
         power: f64,
         /// Load of each slot since the last report, in thousandths.
         load: Vec<u64>,
+        /// The same of each device, kind by kind.
+        devices: Vec<u64>,
         /// How long no slot has run anything.
         idle_us: u64,
         tasks_done: u64, units_done: u128, speed_ups: u64, slow_downs: u64,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use starfarm_protocol::admin::KeyKind;
+use starfarm_protocol::devices::DeviceKind;
 use starfarm_protocol::ids::{Boot, ContentHash, JobId};
 use starfarm_protocol::job::JobState;
 use starfarm_protocol::reason::Distrust;
@@ -237,7 +238,7 @@ macro_rules! of_words {
         }
     )*};
 }
-of_words!(NodeState IdleReason Outcome JobState FailReason Role KeyKind Completion Distrust);
+of_words!(DeviceKind NodeState IdleReason Outcome JobState FailReason Role KeyKind Completion Distrust);
 
 impl Field for Vec<u64> {
     fn value(&self) -> Option<Value<'_>> {

@@ -124,6 +124,7 @@ fn who_said_goodbye_is_gone_and_not_lost() {
 #[test]
 fn counters_of_a_node_are_those_of_the_log() {
     let load = |tasks_done, units_done, speed_ups| Event::NodeLoad {
+        devices: Vec::new(),
         node: "a".into(),
         tasks: 0,
         queued: 0,

@@ -329,6 +329,9 @@ pub struct SizeInfo {
     pub job: JobId,
     /// The node.
     pub node: String,
+    /// The model of the devices there that it is for; none for its cores.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
     /// Units of the task.
     pub units: Units,
     /// What decided.

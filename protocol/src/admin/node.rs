@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{Boot, NodeId, PublicKey};
+use crate::devices::{DeviceKind, DeviceState, SlotKind};
+use crate::ids::{Boot, JobId, NodeId, PublicKey};
 use crate::state::{IdleReason, NodeState};
 use crate::units::Units;
 
@@ -110,13 +111,71 @@ pub struct NodeInfo {
     /// Model and number of its accelerators; empty for none.
     #[serde(default)]
     pub accelerators: Option<String>,
+    /// What a core of it computes; null where it has no task, or nothing was measured.
+    #[serde(default)]
+    pub rate: Option<RateInfo>,
+    /// Devices that run tasks beside its cores, by kind.
+    #[serde(default)]
+    pub devices: Vec<DevicesInfo>,
+}
+
+/// How fast a slot computes a job.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct RateInfo {
+    /// Some job of which such slots have tasks.
+    pub job: JobId,
+    /// Its units per second of a slot.
+    pub units_per_s: f64,
+}
+
+/// Devices of a node that are alike, each of them a slot.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct DevicesInfo {
+    /// Their kind's number in their node, from 1 on.
+    pub kind: SlotKind,
+    /// Their model.
+    pub name: String,
+    /// What they are.
+    pub device: DeviceKind,
+    /// The OpenCL platform that has them.
+    pub platform: String,
+    /// Their driver's version.
+    pub driver: String,
+    /// The version of OpenCL that they speak, such as `3.0`.
+    pub opencl: String,
+    /// Bytes of memory of each.
+    pub memory_bytes: u64,
+    /// Compute units of each.
+    pub compute_units: u32,
+    /// How each does.
+    pub slots: Vec<DeviceInfo>,
+    /// Tasks in dq that they have.
+    pub tasks: u64,
+    /// Tasks that wait for one of them, by the last heartbeat.
+    pub tasks_queued: u64,
+    /// What each computes; null where they have no task, or nothing was measured.
+    pub rate: Option<RateInfo>,
+}
+
+/// How a device does, by its node's last heartbeat.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct DeviceInfo {
+    /// Its state.
+    pub state: DeviceState,
+    /// Share of the time that it ran something, in thousandths.
+    pub load: u64,
 }
 
 impl NodeInfo {
     /// Mean load of its slots, from 0 to 1; none where it did not tell.
     pub fn load_mean(&self) -> Option<f64> {
-        let sum: u64 = self.load.iter().sum();
-        (!self.load.is_empty()).then(|| sum as f64 / self.load.len() as f64 / 1e3)
+        let all = || self.load.iter().copied().chain(self.device_loads());
+        (!self.load.is_empty()).then(|| all().sum::<u64>() as f64 / all().count() as f64 / 1e3)
+    }
+
+    /// Load of each of its devices in thousandths, kind by kind.
+    pub fn device_loads(&self) -> impl Iterator<Item = u64> {
+        self.devices.iter().flat_map(|devices| &devices.slots).map(|device| device.load)
     }
 }
 

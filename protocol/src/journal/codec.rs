@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::record::{Ended, GrownChunk, JobTotals, NodeMark, Record};
 use crate::bytes::{Malformed, Reader, fields, items, put, put_intervals, put_near, put_text, tagged};
+use crate::devices::{DeviceKind, DeviceNeeds, RunsOn, SlotKind};
 use crate::ids::{Attempt, Boot, ContentHash, Epoch, JobId, NodeId};
 use crate::job::{Body, FailedUnit, JobFacts, JobState, MaxFailures, Per, Sizing, WorkFacts};
 use crate::reason::{Distrust, HoldReason};
@@ -54,6 +55,7 @@ tagged! { Item:
         72 TargetsHit { job, from, bits },
         73 Linked { job, terms },
         74 Grown { job, chunks, state, end },
+        75 DeviceRates { job, mean, seats },
         ;
         6 Done(put_done, read_done),
         17 Conflict(put_conflict, read_conflict),
@@ -129,6 +131,7 @@ impl Record {
             | Record::Deleted { job }
             | Record::Conflict { job, .. }
             | Record::Rates { job, .. }
+            | Record::DeviceRates { job, .. }
             | Record::Totals { job, .. } => Some(*job),
             Record::Epoch { .. }
             | Record::Pardoned { .. }
@@ -267,10 +270,14 @@ items! { Item:
             work.body.put_fields(out);
             if !is_usual {
                 work.first_units.put(out);
-                let needs = work.needs != Resources::ONE_SLOT;
-                (u8::from(work.programs) | (u8::from(work.per == Per::Task) << 1) | (u8::from(needs) << 2)).put(out);
+                let (needs, on) = (work.needs != Resources::ONE_SLOT, work.on != facts(work.body).on);
+                let bits = [work.programs, work.per == Per::Task, needs, on];
+                bits.iter().zip(0..).fold(0, |bits, (is, at)| bits | u8::from(*is) << at).put(out);
                 if needs {
                     work.needs.put(out);
+                }
+                if on {
+                    work.on.put(out);
                 }
             }
         },
@@ -283,9 +290,33 @@ items! { Item:
             let (first_units, bits) = (u64::read(body)?, u8::read(body)?);
             let per = if bits & 2 == 0 { Per::Unit } else { Per::Task };
             let needs = if bits & 4 == 0 { Resources::ONE_SLOT } else { Item::read(body)? };
-            let facts = WorkFacts { first_units, programs: bits & 1 != 0, per, needs, ..usual };
+            let on = if bits & 8 == 0 { usual.on } else { Item::read(body)? };
+            let facts = WorkFacts { first_units, programs: bits & 1 != 0, per, needs, on, ..usual };
             let has_slot = needs.of(Resource::Slots) > 0;
-            if first_units > 0 && bits < 8 && has_slot { Ok(facts) } else { Err(Malformed) }
+            if first_units > 0 && bits < 16 && has_slot && (on.cores || on.devices.is_some()) { Ok(facts) } else { Err(Malformed) }
+        };
+    // Whether cores do, whether devices do, and which.
+    RunsOn: |on, out| {
+            (u8::from(on.cores) | u8::from(on.devices.is_some()) << 1).put(out);
+            if let Some(DeviceNeeds { device, opencl, memory_bytes }) = on.devices {
+                device.map_or(0, |kind| kind as u8 + 1).put(out);
+                opencl.0.put(out);
+                opencl.1.put(out);
+                memory_bytes.put(out);
+            }
+        },
+        |body| {
+            let bits = u8::read(body)?;
+            let devices = |body: &mut Reader<'_>| {
+                let device = match u8::read(body)? {
+                    0 => None,
+                    number => Some(DeviceKind::from_number(number - 1).ok_or(Malformed)?),
+                };
+                let opencl = (u8::read(body)?, u8::read(body)?);
+                Ok(DeviceNeeds { device, opencl, memory_bytes: u64::read(body)? })
+            };
+            let devices = (bits & 2 != 0).then(|| devices(body)).transpose()?;
+            if bits < 4 { Ok(RunsOn { cores: bits & 1 != 0, devices }) } else { Err(Malformed) }
         };
     // What there is of each: its number and the amount.
     Resources: |all, out| {
@@ -304,6 +335,12 @@ items! { Item:
     Vec<(u128, u128)>: |intervals, out| put_intervals(out, intervals), |body| body.intervals();
     // A unit and a target.
     (u128, u32): |hit, out| { hit.0.put(out); hit.1.put(out) }, |body| Ok((u128::read(body)?, u32::read(body)?));
+    // A node and a kind of its devices, the largest task there, its speed.
+    (NodeId, SlotKind, f64, u64): |of, out| { of.0.put(out); of.1.0.put(out); of.3.put(out); of.2.put(out) },
+        |body| {
+            let (node, kind, largest) = (Item::read(body)?, SlotKind(u8::read(body)?), Item::read(body)?);
+            Ok((node, kind, f64::read(body)?, largest))
+        };
     // The largest task of a node before its speed.
     (NodeId, f64, u64): |of, out| { of.0.put(out); of.2.put(out); of.1.put(out) },
         |body| {

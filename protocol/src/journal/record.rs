@@ -7,6 +7,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
+use crate::devices::SlotKind;
 use crate::ids::{Attempt, Boot, ContentHash, Epoch, JobId, NodeId};
 use crate::job::{FailedUnit, JobFacts, JobState};
 use crate::reason::{Distrust, HoldReason};
@@ -110,6 +111,9 @@ pub enum Record {
     /// Kind 74. A job whose units a program names has those of `chunks` behind the ones that it had. `state` is the program's
     /// own, as JSON: a program that starts anew goes on from there. `end`: no more units follow.
     Grown { job: JobId, chunks: Vec<GrownChunk>, state: String, end: bool },
+    /// Kind 75, in checkpoints. As kind 65, of the devices of nodes: the mean of all, and for each kind of device of a node
+    /// its own. No kind is 0, which are the cores.
+    DeviceRates { job: JobId, mean: f64, seats: Vec<(NodeId, SlotKind, f64, u64)> },
 }
 
 /// Units that a program named, side by side, and the content that has their values: a line of JSON each.

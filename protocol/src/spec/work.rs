@@ -7,6 +7,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::merge::Merge;
+use crate::devices::RunsOn;
 use crate::ids::{ContentHash, HexBytes, to_hex};
 use crate::limits::SLOTS_MAX;
 use crate::resources::{MEMORY_MAX, Resource, Resources, gpus};
@@ -76,8 +77,10 @@ pub struct WorkFacts {
     pub programs: bool,
     /// What one run computes.
     pub per: Per,
-    /// What one run takes of its node: a slot or more.
+    /// What one run takes of its node's cores: a slot or more. On a device it takes that.
     pub needs: Resources,
+    /// Which slots run it.
+    pub on: RunsOn,
 }
 
 words! {
@@ -100,11 +103,12 @@ impl WorkFacts {
         programs: false,
         per: Per::Unit,
         needs: Resources::ONE_SLOT,
+        on: RunsOn::CORES,
     };
 
     /// A search for `targets` targets.
     pub const fn search(stop: Stop, targets: u32) -> Self {
-        Self { body: Body::Hits { stop, targets }, first_units: 1 << 16, ..Self::NOTHING }
+        Self { body: Body::Hits { stop, targets }, first_units: 1 << 16, on: RunsOn::ANY, ..Self::NOTHING }
     }
 
     /// A program for each unit, run again up to `retries` times.

@@ -43,6 +43,10 @@ kinds! {
     11 TIME_LEFT TimeLeft(TimeLeft = Field::read);
     /// What the worker has for runs, beside the slots of its hello.
     12 HAS Has(Resources = has);
+    13 DEVICES Devices(Devices = devices);
+    /// For which slots the offers behind it are, or which hold what the heartbeat behind it lists. Without it these are the
+    /// cores.
+    14 SLOT_KIND SlotKind(SlotKind = Field::read);
     33 WELCOME Welcome(Welcome = Field::read);
     34 OFFERS Offers(Offers<'a> = Offers::read);
     /// Credit and ranges of result sequences.
@@ -100,6 +104,12 @@ pub fn is_of_boot(datagram: &[u8], boot: Boot) -> bool {
 fn heartbeat(body: &mut Reader<'_>) -> Result<Heartbeat, Malformed> {
     let beat = Heartbeat::read(body)?;
     if beat.part < beat.parts { Ok(beat) } else { Err(Malformed) }
+}
+
+/// The cores are no device.
+fn devices(body: &mut Reader<'_>) -> Result<Devices, Malformed> {
+    let devices = Devices::read(body)?;
+    if devices.kind.is_device() { Ok(devices) } else { Err(Malformed) }
 }
 
 /// A later version knows resources that this one does not: no job asks for them here.

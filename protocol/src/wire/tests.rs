@@ -2,6 +2,7 @@
 
 use super::read::kind;
 use super::*;
+use crate::devices::{DeviceFacts, DeviceState};
 
 fn one(pack: impl FnOnce(&mut Packer)) -> Vec<u8> {
     let mut packer = Packer::new();
@@ -80,7 +81,9 @@ fn sample() -> Vec<u8> {
         p.pace(&Pace { idle_ms: 1, reconnect_ms: 2, period_ms: 3 });
         p.time_left(&TimeLeft { left_us: 9, work_us: 8 });
         p.has(&Resources::new(0, 7));
-        p.offer_of(&offer(12), Resources::new(2, 5));
+        p.offer_of(&offer(12), Resources::new(2, 5), SlotKind::CORES);
+        p.devices(&devices());
+        p.offer_of(&offer(13), Resources::ONE_SLOT, SlotKind(2));
     })
 }
 
@@ -91,6 +94,17 @@ fn facts() -> Facts {
         cores: 16,
         memory_bytes: 1 << 34,
         accelerators: "2 x Some GPU".into(),
+    }
+}
+
+fn devices() -> Devices {
+    Devices {
+        kind: SlotKind(2),
+        facts: DeviceFacts { name: "Some GPU".into(), version: (3, 0), ..DeviceFacts::default() },
+        takes_card: true,
+        queued_tasks: 3,
+        feedback: Feedback { speed_ups: 1, slow_downs: 2 },
+        slots: vec![(DeviceState::Ready, 900), (DeviceState::Sick, 0)],
     }
 }
 
@@ -107,8 +121,9 @@ fn every_message_comes_back_as_it_was() {
     assert_eq!(
         kinds.join(" "),
         "Hello TaskAck Results Feedback Heartbeat Welcome Offers ResultAck HeartbeatAnswer Revoke \
-         Facts Load Ages Bye Pace TimeLeft Has Needs Offers"
+         Facts Load Ages Bye Pace TimeLeft Has Needs Offers Devices SlotKind Offers"
     );
+    assert_eq!(read[19..21], [Message::Devices(devices()), Message::SlotKind(SlotKind(2))]);
     assert_eq!(read[16], Message::Has(Resources::new(0, 7)));
     assert_eq!(read[17], Message::Needs(Needs { job: JobId(7), run: Resources::new(2, 5) }));
     assert_eq!(read[15], Message::TimeLeft(TimeLeft { left_us: 9, work_us: 8 }));
@@ -353,7 +368,7 @@ fn each_hello_of_a_datagram_must_name_the_boot_of_its_session() {
 fn what_a_run_takes_stands_before_each_head_of_its_job() {
     let run = Resources::new(4, 1 << 30);
     let mut packer = Packer::new();
-    (0..200).for_each(|attempt| packer.offer_of(&offer(attempt), run));
+    (0..200).for_each(|attempt| packer.offer_of(&offer(attempt), run, SlotKind::CORES));
     packer.offer(&Offer { job: JobId(8), ..offer(200) });
     for datagram in packer.finish() {
         assert!(datagram.len() <= PLAIN_BYTES_MAX);
@@ -369,6 +384,51 @@ fn what_a_run_takes_stands_before_each_head_of_its_job() {
             }
         }
     }
+}
+
+#[test]
+fn the_kind_of_slots_stands_before_each_head_and_each_part_of_a_heartbeat() {
+    let mut packer = Packer::new();
+    let held = |n: u128| (0..n).map(|i| Held { job: JobId(1), lo: i * 10, units: 1 }).collect::<Vec<_>>();
+    let kinds = [0, 1, 1, 2, 0].map(SlotKind);
+    (0..200).for_each(|a| packer.offer_of(&offer(a), Resources::new(2, 5), kinds[a as usize / 40]));
+    let beat = Heartbeat { number: 1, held: held(100), ..Heartbeat::default() };
+    packer
+        .heartbeat_of(&beat, &[(SlotKind(1), held(50)), (SlotKind(2), held(60)), (SlotKind(3), Vec::new())]);
+    let (mut offers, mut parts, mut lists) = ([0; 4], Vec::new(), [0; 4]);
+    for datagram in packer.finish() {
+        assert!(datagram.len() <= PLAIN_BYTES_MAX);
+        let mut slots = SlotKind::CORES;
+        for message in messages(&datagram).map(Result::unwrap) {
+            let of = usize::from(std::mem::take(&mut slots).0);
+            match message {
+                Message::SlotKind(said) => slots = said,
+                Message::Offers(some) => offers[of] += some.count(),
+                Message::Heartbeat(part) => {
+                    lists[of] += part.held.len();
+                    parts.push((part.part, part.parts));
+                }
+                // What a run takes stands before the kind of its slots.
+                Message::Needs(_) => assert_eq!(of, 0),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    assert_eq!((offers, lists), ([80, 80, 40, 0], [100, 50, 60, 0]));
+    assert_eq!(parts, (0..parts.len() as u16).map(|part| (part, parts.len() as u16)).collect::<Vec<_>>());
+}
+
+#[test]
+fn devices_that_break_the_rules_are_malformed_and_states_of_later_versions_are_no_room() {
+    let read = |devices: &Devices| messages(&one(|p| p.devices(devices))).next().unwrap().map(drop);
+    assert!(read(&devices()).is_ok());
+    assert_eq!(read(&Devices { kind: SlotKind::CORES, ..devices() }), Err(Malformed));
+    assert_eq!(read(&Devices { slots: Vec::new(), ..devices() }), Err(Malformed));
+    let mut datagram = one(|p| p.devices(&devices()));
+    let at = datagram.len() - 6;
+    datagram[at] = 99;
+    let Some(Ok(Message::Devices(read))) = messages(&datagram).next() else { panic!("{datagram:?}") };
+    assert_eq!((read.slots[0].0, read.usable()), (DeviceState::Sick, 0));
 }
 
 #[test]

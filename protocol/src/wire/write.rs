@@ -21,6 +21,7 @@ struct Group {
     job: JobId,
     spec: ContentHash,
     next_attempt: u64,
+    slots: SlotKind,
 }
 
 impl Packer {
@@ -87,13 +88,14 @@ impl Packer {
         spec: ContentHash,
         attempt: Option<u64>,
         entry_bytes: usize,
-        needs: Option<Needs>,
+        (needs, slots): (Option<Needs>, SlotKind),
     ) {
         let head = if kind == kind::OFFERS { OFFER_HEAD_BYTES } else { RESULT_HEAD_BYTES };
         if let Some(group) = &mut self.group {
             let joins = group.kind == kind
                 && group.job == job
                 && group.spec == spec
+                && group.slots == slots
                 && attempt.is_none_or(|a| a == group.next_attempt);
             if joins && self.open.len() + entry_bytes <= PLAIN_BYTES_MAX {
                 group.next_attempt += 1;
@@ -103,10 +105,11 @@ impl Packer {
             }
         }
         let needs_bytes = if needs.is_some() { MESSAGE_HEAD_BYTES + NEEDS_BYTES_MAX } else { 0 };
-        self.make_room(needs_bytes + MESSAGE_HEAD_BYTES + head + entry_bytes);
+        self.make_room(needs_bytes + SLOT_KIND_BYTES + MESSAGE_HEAD_BYTES + head + entry_bytes);
         if let Some(needs) = needs {
             self.message(kind::NEEDS, |out| needs.put(out));
         }
+        self.slot_kind(slots);
         let at = self.open.len();
         self.open.push(kind);
         ((head + entry_bytes) as u16).put(&mut self.open);
@@ -114,18 +117,20 @@ impl Packer {
         if let Some(attempt) = attempt {
             attempt.put(&mut self.open);
         }
-        self.group = Some(Group { at, kind, job, spec, next_attempt: attempt.unwrap_or(0).wrapping_add(1) });
+        let next_attempt = attempt.unwrap_or(0).wrapping_add(1);
+        self.group = Some(Group { at, kind, job, spec, next_attempt, slots });
     }
 
     /// Packs an offer; offers of one job with consecutive attempts share a head.
     pub fn offer(&mut self, offer: &Offer) {
-        self.offer_of(offer, Resources::ONE_SLOT);
+        self.offer_of(offer, Resources::ONE_SLOT, SlotKind::CORES);
     }
 
-    /// As [`Packer::offer`], of a job whose runs take `run`: that stands before each head.
-    pub fn offer_of(&mut self, offer: &Offer, run: Resources) {
+    /// As [`Packer::offer`], of a job whose runs take `run`, for slots of kind `slots`: that stands before each head.
+    pub fn offer_of(&mut self, offer: &Offer, run: Resources, slots: SlotKind) {
         let needs = (run != Resources::ONE_SLOT).then_some(Needs { job: offer.job, run });
-        self.group(kind::OFFERS, offer.job, offer.spec, Some(offer.attempt.0), OFFER_ENTRY_BYTES, needs);
+        let attempt = Some(offer.attempt.0);
+        self.group(kind::OFFERS, offer.job, offer.spec, attempt, OFFER_ENTRY_BYTES, (needs, slots));
         (offer.lo, offer.units).put(&mut self.open);
     }
 
@@ -136,7 +141,7 @@ impl Packer {
     pub fn result(&mut self, result: &ResultEntry<'_>) {
         assert!(result.body.len() <= crate::limits::RESULT_BODY_BYTES_MAX, "bodies are cut before packing");
         let entry_bytes = RESULT_ENTRY_BYTES + result.body.len();
-        self.group(kind::RESULTS, result.job, result.spec, None, entry_bytes, None);
+        self.group(kind::RESULTS, result.job, result.spec, None, entry_bytes, (None, SlotKind::CORES));
         let out = &mut self.open;
         (result.sequence, result.attempt).put(out);
         (result.lo, result.units).put(out);
@@ -162,15 +167,36 @@ impl Packer {
         }
     }
 
+    /// What is packed next is of slots of that kind.
+    fn slot_kind(&mut self, slots: SlotKind) {
+        if slots.is_device() {
+            self.message(kind::SLOT_KIND, |out| slots.put(out));
+        }
+    }
+
     /// Packs a heartbeat in as many parts as it takes; `part` and `parts` of the argument are ignored.
     pub fn heartbeat(&mut self, beat: &Heartbeat) {
+        self.heartbeat_of(beat, &[]);
+    }
+
+    /// As [`Packer::heartbeat`], of a worker whose devices hold these, each kind in parts of its own.
+    pub fn heartbeat_of(&mut self, beat: &Heartbeat, by_devices: &[(SlotKind, Vec<Held>)]) {
         let head = 4 + 2 + 2 + 4 + 1 + 1 + beat.running.len().min(RUNNING_MAX) * RUNNING_BYTES;
-        let per_part = (PLAIN_BYTES_MAX - MESSAGE_HEAD_BYTES - head) / HELD_BYTES;
-        let parts = beat.held.len().div_ceil(per_part).max(1);
-        for part in 0..parts {
-            let held = beat.held.chunks(per_part).nth(part).unwrap_or(&[]).to_vec();
-            let (part, parts, running) = (part as u16, parts as u16, beat.running.clone());
-            let part = Heartbeat { part, parts, running, held, ..*beat };
+        let per_part = (PLAIN_BYTES_MAX - SLOT_KIND_BYTES - MESSAGE_HEAD_BYTES - head) / HELD_BYTES;
+        let chunks = |(slots, held)| -> Vec<(SlotKind, &[Held])> {
+            <[Held]>::chunks(held, per_part).map(|held| (slots, held)).collect()
+        };
+        let all = by_devices.iter().map(|(slots, held)| (*slots, held.as_slice()));
+        let mut lists: Vec<_> =
+            [(SlotKind::CORES, beat.held.as_slice())].into_iter().chain(all).flat_map(chunks).collect();
+        if lists.is_empty() {
+            lists.push((SlotKind::CORES, &[]));
+        }
+        let parts = lists.len() as u16;
+        for (part, (slots, held)) in (0..).zip(lists) {
+            let part = Heartbeat { part, parts, running: beat.running.clone(), held: held.to_vec(), ..*beat };
+            self.make_room(SLOT_KIND_BYTES + MESSAGE_HEAD_BYTES + head + held.len() * HELD_BYTES);
+            self.slot_kind(slots);
             self.message(kind::HEARTBEAT, |out| part.put(out));
         }
     }
@@ -213,6 +239,7 @@ plain! {
     welcome(Welcome): WELCOME;
     heartbeat_answer(HeartbeatAnswer): HEARTBEAT_ANSWER;
     has(Resources): HAS;
+    devices(Devices): DEVICES;
     revoke(Revoke): REVOKE;
     pace(Pace): PACE;
 }

@@ -2,6 +2,7 @@
 //! records are applied. What is not in a record (who holds which task, what was measured) is found out anew.
 
 use starfarm_events::{Event, JobChange};
+use starfarm_protocol::devices::SlotKind;
 use starfarm_protocol::ids::{Attempt, JobId, NodeId};
 use starfarm_protocol::interval::Interval;
 use starfarm_protocol::journal::Record;
@@ -13,10 +14,11 @@ use crate::checks::Checks;
 use crate::deed::Deeds;
 use crate::farm::Farm;
 use crate::hits::Hit;
-use crate::job::{Body, FailedUnit, Job, JobFacts, JobState, Rate};
+use crate::job::{Body, FailedUnit, Job, JobFacts, JobState};
 use crate::jobs::Jobs;
 use crate::queues::{Class, DECIDED, FAILED, Queues};
 use crate::reconnect::Periods;
+use crate::seat::Seat;
 
 /// What cannot be, since it is decided from what was decided before.
 const FITS: &str = "what is decided here fits what was decided before";
@@ -238,7 +240,14 @@ impl Farm {
             Record::Node { .. } | Record::Joined { .. } | Record::Mark { .. } | Record::Rating { .. } => {
                 self.apply_node(record)
             }
-            Record::Rates { job, mean, nodes } => self.apply_rates(*job, *mean, nodes)?,
+            Record::Rates { job, mean, nodes } => {
+                let rates = nodes.iter().map(|of| (Seat::cores(of.0), of.1, of.2)).collect();
+                self.apply_rates(*job, SlotKind::CORES, *mean, rates)?;
+            }
+            Record::DeviceRates { job, mean, seats } => {
+                let rates = seats.iter().map(|of| (Seat::new(of.0, of.1), of.2, of.3)).collect();
+                self.apply_rates(*job, SlotKind(1), *mean, rates)?;
+            }
             Record::HitsPaged { job, .. } | Record::TargetsHit { job, .. } => {
                 self.known(*job)?.hits.restore(record);
             }
@@ -275,14 +284,21 @@ impl Farm {
         Ok(())
     }
 
-    fn apply_rates(&mut self, id: JobId, mean: f64, nodes: &[(NodeId, f64, u64)]) -> Result<(), String> {
+    fn apply_rates(
+        &mut self,
+        id: JobId,
+        kind: SlotKind,
+        mean: f64,
+        seats: Vec<(Seat, f64, u64)>,
+    ) -> Result<(), String> {
         let job = self.known(id)?;
-        if nodes.iter().map(|of| of.1).chain([mean]).any(|rate| !rate.is_finite() || rate < 0.0) {
+        if seats.iter().any(|of| of.0.kind.is_device() != kind.is_device()) {
+            return Err(format!("job {} has a speed of devices that are cores", id.0));
+        }
+        if seats.iter().map(|of| of.1).chain([mean]).any(|rate| !rate.is_finite() || rate < 0.0) {
             return Err(format!("job {} has a speed that is none", id.0));
         }
-        job.mean_rate = mean;
-        let rate = |&(node, units_per_s, largest)| (node, Rate::known(units_per_s, largest));
-        job.rates.extend(nodes.iter().map(rate));
+        job.rates.restore(kind, mean, seats.into_iter());
         Ok(())
     }
 

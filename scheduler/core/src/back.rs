@@ -79,7 +79,7 @@ impl Farm {
             return;
         }
         for job in self.jobs.iter_mut() {
-            job.refused_by.retain(|id, _| !renewed.contains_key(id));
+            job.refused_by.retain(|seat, _| !renewed.contains_key(&seat.node));
             let is_another = |id: NodeId| renewed.get(&id) == Some(&true);
             job.returned.retain(|_, back| !is_another(back.node));
             job.units.roomless.retain_nodes(|id| !is_another(id));

@@ -10,6 +10,7 @@ use crate::farm::Farm;
 use crate::limits::{PROBE_MAX_US, STANDSTILL_PERIODS, STANDSTILL_US};
 use crate::node::Node;
 use crate::queues::Class;
+use crate::seat::Seat;
 
 impl Farm {
     /// done + failed + out + pending + abandoned = N for every unfinished job; gq holds what is pending, dq what is
@@ -41,7 +42,7 @@ impl Farm {
         let still_us = STANDSTILL_US.max(STANDSTILL_PERIODS * self.config.settings.period_us);
         let idles = |(id, node): &(NodeId, &Node)| {
             !self.reconnect.waits_for(*id)
-                && self.idle_slots(*id) > 0
+                && self.nodes.seats(*id).any(|seat| self.idle_slots(seat) > 0)
                 && now_us >= self.queues.given_us(*id).max(node.joined_us) + still_us
         };
         let idle: Vec<(NodeId, Name)> =
@@ -51,10 +52,12 @@ impl Farm {
         for job in self.jobs.queued() {
             let id = job.facts.job;
             let able = idle.iter().find(|(node, _)| {
-                job.could_run(*node, &self.nodes)
-                    && self.has_slots(job, *node)
-                    && self.may_hold(job, *node)
-                    && self.next_task(job, *node, now_us).is_some()
+                let could = |seat: Seat| {
+                    job.could_run_at(seat, &self.nodes)
+                        && self.has_slots(job, seat)
+                        && self.next_task(job, seat, now_us).is_some()
+                };
+                self.may_hold(job, *node) && self.nodes.seats(*node).any(could)
             });
             let waits = job.active() && job.pending() > 0 && !job.waits_for_lease();
             let Some((_, node)) = able.filter(|_| waits) else {
@@ -172,7 +175,7 @@ mod tests {
         // Another job may go on there while this one cannot.
         let job = farm.jobs.iter_mut().next().unwrap();
         let (probe, after) = (Probe::first(0), Attempt(1));
-        job.refused_by.insert(id, Refusal { why: "no python".into(), probe, after });
+        job.refused_by.insert(Seat::cores(id), Refusal { why: "no python".into(), probe, after });
         assert_eq!((150..300).map(|second| told(&mut farm, second)).sum::<usize>(), 0);
     }
 }

@@ -13,30 +13,39 @@ use crate::farm::Farm;
 use crate::job::Job;
 use crate::limits::{COPY_GAIN, COPY_GAIN_US, COPY_TASKS_MAX};
 use crate::queues::{Class, NOBODY, Task, TaskId};
+use crate::seat::Seat;
 
 impl Farm {
-    /// Gives node `id` a copy if it idles.
+    /// Gives slots of node `id` that idle a copy, of each kind one.
     pub(crate) fn speculate(&mut self, id: NodeId, now_us: u64, deeds: &mut Deeds) {
-        let node = self.nodes.at(id);
-        let (slots, tasks) = (usize::from(node.slots()), self.queues.ids_at(id).len());
-        if !node.health().takes_tasks() || tasks >= slots || self.idle_slots(id) == 0 {
+        self.speculate_at(Seat::cores(id), now_us, deeds);
+        for at in 0..self.nodes.at(id).all_devices().len() {
+            let kind = self.nodes.at(id).all_devices()[at].kind();
+            self.speculate_at(Seat::new(id, kind), now_us, deeds);
+        }
+    }
+
+    fn speculate_at(&mut self, seat: Seat, now_us: u64, deeds: &mut Deeds) {
+        let (id, node) = (seat.node, self.nodes.at(seat.node));
+        let (slots, tasks) = (usize::from(node.slots_of(seat.kind)), self.queues.count_at(seat));
+        if !node.health().takes_tasks() || tasks >= slots || self.idle_slots(seat) == 0 {
             return;
         }
         self.renew_copying(now_us);
         let mut jobs = std::mem::take(&mut self.agenda.copying.jobs);
         let may = |job: &Job| {
-            let could = job.could_run(id, &self.nodes) && self.has_slots(job, id);
+            let could = job.could_run_at(seat, &self.nodes) && self.has_slots(job, seat);
             ends(job) && self.jobs.gives_out(job) && could
         };
         if let Some((job_id, found)) = jobs.iter_mut().find(|(job, _)| self.jobs.get(*job).is_some_and(may)) {
             self.agenda.walks += u64::from(found.is_none());
             let found = found.get_or_insert_with(|| self.candidates(*job_id, now_us));
-            let (rate, node) = (self.jobs.at(*job_id).rate_on(id), self.nodes.at(id));
+            let (rate, node) = (self.jobs.at(*job_id).rate_on(seat), self.nodes.at(id));
             let may_have = |of: &Candidate| {
                 let task = self.queues.dispatch(of.task, of.attempt);
                 task.is_some_and(|task| {
                     self.may_copy(id, task, of.faster_than < 0.0, now_us)
-                        && self.has_time(self.jobs.at(task.job), id, task.left, now_us)
+                        && self.has_time(self.jobs.at(task.job), seat, task.left, now_us)
                 })
             };
             let fits = |of: &Candidate| of.faster_than < rate && may_have(of);
@@ -44,10 +53,11 @@ impl Farm {
             let its =
                 |&&(job, unit): &&(JobId, u128)| self.queues.tasks_at(id).any(|task| task.has(job, unit));
             if let Some(at) = found.iter().position(fits) {
-                let vain = node.running.iter().filter(|unit| !its(unit)).count();
+                let runs = |unit: &&(JobId, u128)| !seat.kind.is_device() && !its(unit);
+                let vain = node.running.iter().filter(runs).count();
                 if tasks + vain < slots {
                     let of = found.remove(at);
-                    self.copy_candidate(of, id, *job_id, now_us, deeds);
+                    self.copy_candidate(of, seat, *job_id, now_us, deeds);
                 }
             }
         }
@@ -92,31 +102,32 @@ impl Farm {
         found
     }
 
-    /// Node `id` gets a copy of what is out of a task, if it is there yet. Units that are done in its midst end it: units that
+    /// `seat` gets a copy of what is out of a task, if it is there yet. Units that are done in its midst end it: units that
     /// are computed together count together or not at all.
-    fn copy_candidate(&mut self, of: Candidate, id: NodeId, job_id: JobId, now_us: u64, deeds: &mut Deeds) {
+    fn copy_candidate(&mut self, of: Candidate, seat: Seat, job_id: JobId, now_us: u64, deeds: &mut Deeds) {
         let Some(at) = self.queues.dispatch(of.task, of.attempt).map(|task| task.at) else { return };
         // Since it was found it may have been copied as one that hangs.
         if self.queues.copies_in(job_id, at).is_empty()
             && let Some(at) = self.jobs.at(job_id).units.coverage().first_in(at, Class::Out)
         {
-            self.copy_to(id, job_id, at, now_us, deeds);
+            self.copy_to(seat, job_id, at, now_us, deeds);
         }
     }
 
-    /// Node `id` gets a copy of `at`.
+    /// `seat` gets a copy of `at`.
     pub(crate) fn copy_to(
         &mut self,
-        id: NodeId,
+        seat: Seat,
         job_id: JobId,
         at: Interval,
         now_us: u64,
         deeds: &mut Deeds,
     ) {
         let original = self.queues.holding(job_id, at.lo);
+        let id = seat.node;
         assert!(original.is_some_and(|task| task.node != id), "a copy has an original, at another node");
         let job = self.jobs.at_mut(job_id);
-        self.queues.give_copy(&mut job.units, id, at, now_us);
+        self.queues.give_copy(&mut job.units, seat, at, now_us);
         job.totals.dispatched += 1;
         job.totals.copies += 1;
         let node = self.nodes.at(id).name.clone();
@@ -169,7 +180,7 @@ fn ends(job: &Job) -> bool {
 /// Units per second of a slot that would be done with `task` well before the node that has it; less than any slot has
 /// where that node is late already, none where nobody would be.
 fn gains_above(job: &Job, task: &Task, now_us: u64) -> Option<f64> {
-    let rate = job.rate_on(task.node);
+    let rate = job.rate_on(task.seat());
     let takes_us = if rate > 0.0 { task.left as f64 * 1e6 / rate } else { job.target_us() as f64 };
     let age_us = now_us.saturating_sub(task.since_us) as f64;
     if age_us > COPY_GAIN * takes_us + COPY_GAIN_US {

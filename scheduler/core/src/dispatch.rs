@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use starfarm_protocol::ids::{JobId, NodeId};
 use starfarm_protocol::interval::Interval;
 use starfarm_protocol::limits::NODE_TASKS_MAX;
-use starfarm_protocol::resources::Resources;
+use starfarm_protocol::resources::{GPU_PARTS, Resource, Resources};
 
 use crate::deed::Deeds;
 use crate::farm::Farm;
@@ -15,6 +15,7 @@ use crate::limits::{LOOKS, PATIENCE_US, ROOM_PAUSE_MAX_US, WHOLE};
 use crate::nodes::{Nodes, Reach};
 use crate::queues::{Size, Task};
 use crate::refill::{Ideal, whole_units};
+use crate::seat::Seat;
 
 /// How little a unit should go to a node: the worst first. There is always a node that no other beats, so this
 /// is a preference and never keeps a unit from all of them.
@@ -64,7 +65,8 @@ impl Farm {
         self.queues.dispatched() > before
     }
 
-    /// Gives node `id` tasks until it has no room or there is nothing for it; true where it has room left.
+    /// Gives each kind of slots of node `id` tasks until it has no room or there is nothing for it; true where there is room
+    /// left.
     fn fill(&mut self, id: NodeId, reach: Reach, now_us: u64, deeds: &mut Deeds) -> bool {
         if self.reconnect.waits_for(id) {
             // It says with its hello what it holds of before: until then its room is not known.
@@ -73,7 +75,19 @@ impl Farm {
         if !self.agenda.hung.is_empty() {
             self.copy_hung(id, now_us, deeds);
         }
-        let (mut at, mut within) = (0, self.nodes.at(id).has());
+        let mut has_room = self.fill_seat(Seat::cores(id), reach, now_us, deeds);
+        for at in 0..self.nodes.at(id).all_devices().len() {
+            let kind = self.nodes.at(id).all_devices()[at].kind();
+            has_room |= self.fill_seat(Seat::new(id, kind), reach, now_us, deeds);
+        }
+        has_room
+    }
+
+    /// Gives `seat` tasks until it has no room or there is nothing for it; true where it has room left.
+    fn fill_seat(&mut self, seat: Seat, reach: Reach, now_us: u64, deeds: &mut Deeds) -> bool {
+        let (mut at, mut within) = (0, self.nodes.at(seat.node).has_of(seat.kind));
+        // Cards that no job before uses as devices, or none before takes for its programs.
+        let mut cards = within.of(Resource::Gpus);
         while let Some(job_id) = self.jobs.open_at(at) {
             let job = self.jobs.at(job_id);
             if !job.active() || job.pending() == 0 {
@@ -85,33 +99,44 @@ impl Farm {
                 continue;
             }
             at += 1;
-            if !self.jobs.gives_out(job) || !within.fits(job.needs()) {
+            if !self.jobs.gives_out(job) {
                 continue;
             }
-            if let Some(again_us) = job.asked_again_us(id).filter(|at_us| now_us < *at_us) {
+            if !job.fits_at(seat, &self.nodes) || !within.fits(job.needs_on(seat.kind)) {
+                match self.takes_cards(job, seat) {
+                    Some(_) if seat.kind.is_device() => break,
+                    taken => cards = cards.saturating_sub(taken.unwrap_or(0)),
+                }
+                continue;
+            }
+            if job.needs_on(seat.kind).of(Resource::Gpus) > cards {
+                continue;
+            }
+            if let Some(again_us) = job.asked_again_us(seat).filter(|at_us| now_us < *at_us) {
                 self.agenda.wake_at(again_us);
                 continue;
             }
-            if !self.may_hold(job, id) {
+            if !self.may_hold(job, seat.node) {
                 continue;
             }
-            let doubted = self.doubts(job, id);
+            let doubted = self.doubts(job, seat.node);
             // What would not be over before the node leaves is for others.
-            let Some(mut ideal) = self.next_task(job, id, now_us) else { continue };
+            let Some(mut ideal) = self.next_task(job, seat, now_us) else { continue };
             if doubted {
                 ideal.units = 1;
             }
-            let slots = usize::from(self.nodes.at(id).slots());
+            let slots = usize::from(self.nodes.at(seat.node).slots_of(seat.kind));
             let most = if reach == Reach::Slots || doubted { slots } else { NODE_TASKS_MAX as usize };
-            let room = self.room_now(job, id, &ideal, (within, reach, most), now_us);
-            let gap = self.gap(job, within);
+            let room = self.room_now(job, seat, &ideal, (within, reach, most), now_us);
+            let gap = self.gap(job, seat.kind, within);
+            cards = cards.saturating_sub(self.takes_cards(job, seat).unwrap_or(0));
             if room == 0 {
                 let Some(gap) = gap else { return false };
                 within = gap;
                 continue;
             }
             // One that is asked again whether it can run the job shows that with a task a slot.
-            let asked = job.refused_by.contains_key(&id);
+            let asked = job.refused_by.contains_key(&seat);
             // Pieces are a part of a task. While slots idle each is one, and near the end none is little.
             let whole = match reach {
                 Reach::Slots => 0,
@@ -120,7 +145,7 @@ impl Farm {
             let tasks = if asked { room.min(slots) } else { room };
             let size = Size { units: ideal.units.into(), whole: whole_units(job, &ideal).into() };
             let room = Room { tasks, units: ideal.units, whole, size };
-            let is_full = self.assign(job_id, id, room, now_us, deeds);
+            let is_full = self.assign(job_id, seat, room, now_us, deeds);
             let job = self.jobs.at(job_id);
             if job.waits_for_lease() {
                 // It will be there in milliseconds; the next job's turn has not come.
@@ -133,21 +158,38 @@ impl Farm {
                 within = gap;
             }
         }
-        self.nodes.at(id).health().is_there()
+        self.nodes.at(seat.node).health().is_there()
     }
 
-    /// Tasks of `job`, `most` of them, that node `id` has room for within that much of what it has.
+    /// Parts of cards of the node of `seat` that `job`, which goes before others, keeps from these there: as devices from
+    /// programs on the cores, or for its own programs from those that use devices; none where it takes no card.
+    fn takes_cards(&self, job: &Job, seat: Seat) -> Option<u64> {
+        let node = self.nodes.at(seat.node);
+        if seat.kind.is_device() {
+            let is_card = node.devices(seat.kind).is_some_and(|at| at.told.takes_card);
+            let taken = job.needs().of(Resource::Gpus);
+            return (is_card && taken > 0 && job.could_run_at(Seat::cores(seat.node), &self.nodes))
+                .then_some(taken);
+        }
+        let used = node.all_devices().iter().filter(|at| {
+            at.told.takes_card && job.could_run_at(Seat::new(seat.node, at.kind()), &self.nodes)
+        });
+        let cards: u64 = used.map(|at| u64::from(at.told.usable()) * GPU_PARTS).sum();
+        (cards > 0).then_some(cards)
+    }
+
+    /// Tasks of `job`, `most` of them, that `seat` has room for within that much of what is there.
     fn room_now(
         &self,
         job: &Job,
-        id: NodeId,
+        seat: Seat,
         ideal: &Ideal,
         (within, reach, most): (Resources, Reach, usize),
         now_us: u64,
     ) -> usize {
-        let mut room = self.room_within(job, id, ideal, within, most, now_us);
-        if reach == Reach::Slots && job.is_wide() {
-            room = room.min(self.idle_slots(id) / job.width());
+        let mut room = self.room_within(job, seat, ideal, within, most, now_us);
+        if reach == Reach::Slots && job.is_wide() && !seat.kind.is_device() {
+            room = room.min(self.idle_slots(seat) / job.width());
         }
         assert!(
             ideal.units > 0 && room <= most,
@@ -156,11 +198,12 @@ impl Farm {
         room
     }
 
-    /// As many tasks of a job as node `id` has room for go from gq, refilled if need be, to it; true where it has no room
+    /// As many tasks of a job as `seat` has room for go from gq, refilled if need be, to it; true where it has no room
     /// left. Of pieces it gets as many as make that much work: each would else cost it a round trip.
-    fn assign(&mut self, job_id: JobId, id: NodeId, room: Room, now_us: u64, deeds: &mut Deeds) -> bool {
+    fn assign(&mut self, job_id: JobId, seat: Seat, room: Room, now_us: u64, deeds: &mut Deeds) -> bool {
+        let id = seat.node;
         let Room { tasks: room, units: ideal, whole, size } = room;
-        let most = self.tasks_max(id);
+        let most = self.tasks_max(seat);
         if most == 0 {
             return true;
         }
@@ -190,14 +233,14 @@ impl Farm {
         let is_full = left == 0 || taken == most;
         let job = self.jobs.at_mut(job_id);
         assert!(job.active(), "a job that waits or has ended gives nothing out");
-        let given = self.queues.give(&mut job.units, id, whole, now_us);
+        let given = self.queues.give(&mut job.units, seat, whole, now_us);
         assert!(given == taken && given <= most, "a node gets what it has room for");
         if given == 0 {
             return is_full;
         }
         job.totals.dispatched += given as u64;
         job.totals.started_us.get_or_insert(now_us);
-        if let Some(refusal) = job.refused_by.get_mut(&id) {
+        if let Some(refusal) = job.refused_by.get_mut(&seat) {
             refusal.probe = refusal.probe.given(now_us);
         }
         let is_first = job.state != JobState::Running;
@@ -211,11 +254,11 @@ impl Farm {
         is_full
     }
 
-    /// Tasks that node `id` may be given, however small they are: its queue holds no more.
-    fn tasks_max(&self, id: NodeId) -> usize {
-        let node = self.nodes.at(id);
-        let most = (node.queue_tasks_max as usize).max(usize::from(node.slots()) + 1);
-        most.saturating_sub(self.queues.held(id))
+    /// Tasks that `seat` may be given, however small they are: its queue holds no more.
+    fn tasks_max(&self, seat: Seat) -> usize {
+        let node = self.nodes.at(seat.node);
+        let most = (node.queue_tasks_max as usize).max(usize::from(node.slots_of(seat.kind)) + 1);
+        most.saturating_sub(self.queues.held(seat))
     }
 
     /// Takes what another node computed before, and node `id` is to compute again.

@@ -2,13 +2,15 @@
 //! are dealt with here; hellos, heartbeats and results have files of their own.
 
 use starfarm_events::Event;
+use starfarm_protocol::devices::{DEVICE_KINDS_MAX, DeviceState, SlotKind};
 use starfarm_protocol::ids::NodeId;
 use starfarm_protocol::resources::Resource;
-use starfarm_protocol::wire::{Facts, Feedback, Malformed, Message, messages};
+use starfarm_protocol::wire::{Devices, Facts, Feedback, Malformed, Message, messages};
 
 use crate::deed::Deeds;
 use crate::farm::Farm;
 use crate::limits::{ABLE_AGAIN_US, AGES_MAX};
+use crate::seat::Seat;
 
 impl Farm {
     /// A node has a session: the rim knows its key and its name.
@@ -26,7 +28,7 @@ impl Farm {
             return;
         }
         self.telemetry.traffic[0].add(datagram.len());
-        let mut ages = Vec::new();
+        let (mut ages, mut kind) = (Vec::new(), SlotKind::CORES);
         for message in messages(datagram) {
             let has_joined = self.nodes.at(id).health().boot().is_some();
             match message {
@@ -35,8 +37,13 @@ impl Farm {
                 Ok(_) if !has_joined => {}
                 Ok(Message::TaskAck(ranges)) => self.on_task_ack(id, ranges, now_us),
                 Ok(Message::Results(results)) => self.on_results(id, results, &ages, now_us, deeds),
-                Ok(Message::Feedback(feedback)) => self.on_feedback(id, feedback, now_us),
-                Ok(Message::Heartbeat(beat)) => self.on_heartbeat(id, beat, now_us, deeds),
+                Ok(Message::Feedback(feedback)) => self.on_feedback(Seat::cores(id), feedback, now_us),
+                Ok(Message::Heartbeat(beat)) => {
+                    let seat = Seat::new(id, std::mem::take(&mut kind));
+                    self.on_heartbeat(seat, beat, now_us, deeds);
+                }
+                Ok(Message::SlotKind(said)) => kind = said,
+                Ok(Message::Devices(devices)) => self.on_devices(id, devices, now_us, deeds),
                 Ok(Message::Bye) => self.on_bye(id, deeds),
                 Ok(Message::Facts(facts)) => self.on_facts(id, facts, now_us, deeds),
                 Ok(Message::Load(load)) => {
@@ -117,17 +124,13 @@ impl Farm {
         node.facts = Some(facts);
     }
 
-    /// Totals of speed-ups and slow-downs. They grow by as many as a worker counts, whatever it says.
-    fn on_feedback(&mut self, id: NodeId, feedback: Feedback, now_us: u64) {
-        let node = self.nodes.at_mut(id);
-        let Some(before) = node.feedback.replace(feedback) else { return };
-        let ups = feedback.speed_ups.wrapping_sub(before.speed_ups);
-        let downs = feedback.slow_downs.wrapping_sub(before.slow_downs);
-        // Totals only grow; a smaller one is an old datagram.
-        if ups >= 1 << 31 || downs >= 1 << 31 {
-            node.feedback = Some(before);
-            return;
-        }
+    /// Totals of speed-ups and slow-downs for slots of one kind. They grow by as many as a worker counts, whatever it says.
+    fn on_feedback(&mut self, seat: Seat, feedback: Feedback, now_us: u64) {
+        let step = i64::from(self.config.settings.speed_step);
+        let node = self.nodes.at_mut(seat.node);
+        let slots = i64::from(node.slots_of(seat.kind));
+        let heard = node.filling_mut(seat.kind).and_then(|filling| filling.hear(feedback));
+        let Some((ups, downs)) = heard else { return };
         let [of_ups, of_downs] = &mut node.allowances.feedback;
         let told = ups | downs;
         let (ups, downs) = (of_ups.take(u64::from(ups), now_us), of_downs.take(u64::from(downs), now_us));
@@ -136,13 +139,47 @@ impl Farm {
             node.totals.malformed += 1;
             return;
         }
-        let step = i64::from(self.config.settings.speed_step) * i64::from(node.slots());
-        node.step(step * (ups.min(64) as i64 - downs.min(64) as i64));
+        let by = step * slots * (ups.min(64) as i64 - downs.min(64) as i64);
+        let most = node.queue_tasks_max;
+        node.filling_mut(seat.kind).into_iter().for_each(|filling| filling.step(by, most));
         node.totals.speed_ups += ups;
         node.totals.slow_downs += downs;
         for sum in [&mut self.telemetry.totals.feedback[0], &mut self.telemetry.feedback] {
             *sum = (sum.0 + ups, sum.1 + downs);
         }
-        self.nodes.mark(id);
+        self.nodes.mark(seat.node);
+    }
+
+    /// A node tells of devices of one kind, with its hello and with each heartbeat.
+    fn on_devices(&mut self, id: NodeId, devices: Devices, now_us: u64, deeds: &mut Deeds) {
+        let seat = Seat::new(id, devices.kind);
+        let node = self.nodes.at_mut(id);
+        if node.devices(devices.kind).is_none() && node.all_devices().len() == DEVICE_KINDS_MAX {
+            node.totals.malformed += 1;
+            return;
+        }
+        let (feedback, before) = (devices.feedback, node.slots_of(devices.kind));
+        let failed =
+            |told: &Devices| told.slots.iter().filter(|(state, _)| *state == DeviceState::Sick).count();
+        let known = node.devices(devices.kind).map(|at| (at.told.slots.len(), failed(&at.told)));
+        let sick = failed(&devices);
+        if known != Some((devices.slots.len(), sick)) && node.allowances.idle_lines.take(1, now_us) > 0 {
+            deeds.event(Event::NodeDevices {
+                node: node.name.clone(),
+                kind: devices.kind.0.into(),
+                model: devices.facts.name.clone(),
+                device: devices.facts.kind,
+                driver: devices.facts.driver.clone(),
+                memory_bytes: devices.facts.memory_bytes,
+                compute_units: devices.facts.compute_units,
+                devices: devices.slots.len() as u64,
+                sick: sick as u64,
+            });
+        }
+        self.nodes.set_devices(id, devices);
+        self.on_feedback(seat, feedback, now_us);
+        if self.nodes.at(id).slots_of(seat.kind) != before {
+            self.nodes.mark(id);
+        }
     }
 }

@@ -47,7 +47,7 @@ impl Farm {
         let job = self.jobs.at_mut(id);
         job.revoked = Some((revoke.before, revoke.cancel));
         let totals = JobTotals { ended_us: Some(now_us), ..job.totals };
-        let computed_by = job.rates.len() as u64 + job.forgotten;
+        let computed_by = job.rates.nodes() as u64 + job.forgotten;
         let coverage = job.units.coverage();
         let (done, failed) = (coverage.count(Class::Done), coverage.count(Class::Failed));
         let abandoned = coverage.undecided().into_iter().map(|at| (at.lo, at.hi)).collect();

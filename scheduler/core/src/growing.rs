@@ -96,7 +96,7 @@ impl Farm {
             Sizing::Units(units) => (units as f64) * slots * BACKLOG_TASKS as f64,
             Sizing::TargetUs(target_us) => {
                 let us = BACKLOG_US.max(target_us.saturating_mul(BACKLOG_TASKS));
-                job.mean_rate * job.ease() * slots * us as f64 / 1e6
+                job.rates.standard() * job.ease() * slots * us as f64 / 1e6
             }
         };
         let backlog = (ahead as u128).clamp(BACKLOG_UNITS_MIN, BACKLOG_UNITS_MAX);

@@ -14,6 +14,7 @@ use crate::job::Sizing;
 use crate::limits::{HANG_MIN_US, HANG_UNKNOWN_US, HUNG_LOOKS, LAMBDA};
 use crate::node::Run;
 use crate::queues::{Class, Task};
+use crate::seat::Seat;
 
 /// What such a task takes, and how long a run of it must last to be told to hang, in microseconds.
 #[derive(Clone, Copy)]
@@ -78,15 +79,19 @@ impl Farm {
             };
             let job = self.jobs.at(hung.job);
             let task = self.queues.holding(hung.job, at.lo).expect("what is out is in a task");
-            let takes = self.may_copy(id, task, true, now_us)
-                && self.nodes.at(id).health().takes_tasks()
+            let takes = self.nodes.at(id).health().takes_tasks()
                 && self.jobs.gives_out(job)
-                && job.could_run(id, &self.nodes)
-                && self.has_time(job, id, at.units(), now_us)
-                && self.room(job, id, &self.ideal(job, id), NODE_TASKS_MAX as usize, now_us) > 0;
-            if takes {
+                && self.may_copy(id, task, true, now_us);
+            let room = |seat: Seat| {
+                let ideal = self.ideal(job, seat);
+                job.could_run_at(seat, &self.nodes)
+                    && self.has_time(job, seat, at.units(), now_us)
+                    && self.room(job, seat, &ideal, NODE_TASKS_MAX as usize, now_us) > 0
+            };
+            let seat = self.nodes.seats(id).filter(|_| takes).find(|seat| room(*seat));
+            if let Some(seat) = seat {
                 // Looked at again: there may be more of it behind what is done.
-                self.copy_to(id, hung.job, at, now_us, deeds);
+                self.copy_to(seat, hung.job, at, now_us, deeds);
             } else {
                 place += 1;
             }
@@ -100,7 +105,7 @@ impl Farm {
         self.nodes.get(id)?.runs.get(&(job_id, unit)).filter(|run| run.told)?;
         let task = self.queues.holding(job_id, unit).filter(|task| task.node == id)?;
         // Neighbours that a heartbeat joined are many tasks.
-        let units = u128::from(self.ideal(job, id).units);
+        let units = u128::from(self.ideal(job, task.seat()).units);
         let hi = if task.is_found() { task.at.hi.min(unit + units) } else { task.at.hi };
         let mut lo = unit;
         while lo < hi {
@@ -116,19 +121,19 @@ impl Farm {
     /// How long the task of that unit takes on node `id` by what was learnt; none where the node has no such task.
     pub(crate) fn usual(&self, id: NodeId, job_id: JobId, unit: u128) -> Option<Usual> {
         let job = self.jobs.get(job_id)?;
-        let rate = job.rate_on(id);
         let task: &Task = self.queues.tasks_at(id).find(|task| task.has(job_id, unit))?;
+        let (seat, rate) = (task.seat(), job.rate_on(task.seat()));
         let all = task.at.units() as f64;
         let units = match job.facts.sizing {
             // Neighbours that a heartbeat joined are many tasks.
             Sizing::TargetUs(target_us) if task.is_found() => {
-                all.min(job.units_within(id, job.task_us(id).unwrap_or(target_us))).max(1.0)
+                all.min(job.units_within(seat, job.task_us(seat).unwrap_or(target_us))).max(1.0)
             }
             Sizing::Units(units) => all.min(units as f64),
             Sizing::TargetUs(_) => all,
         };
         let takes_us = match rate > 0.0 {
-            true => job.takes_us(id, units) as u64,
+            true => job.takes_us(seat, units) as u64,
             // Its first units may take hours each.
             false if job.facts.work.programs => 0,
             // The first tasks are far smaller than what takes the target time.

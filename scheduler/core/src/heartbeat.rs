@@ -12,13 +12,15 @@ use crate::limits::BEAT_PARTS_MAX;
 use crate::node::GivenBack;
 use crate::queues::{State, TaskId};
 use crate::runs::Runs;
+use crate::seat::Seat;
 
 /// A node that was silent, or late, says within so many heartbeats what it holds.
 const BEATS_OF_LIST: u64 = 3;
 
 impl Farm {
-    /// A heartbeat, or a part of one.
-    pub(crate) fn on_heartbeat(&mut self, id: NodeId, beat: Heartbeat, now_us: u64, deeds: &mut Deeds) {
+    /// A heartbeat, or a part of one: what it lists slots of one kind hold.
+    pub(crate) fn on_heartbeat(&mut self, seat: Seat, beat: Heartbeat, now_us: u64, deeds: &mut Deeds) {
+        let id = seat.node;
         let node = self.nodes.at_mut(id);
         node.to_tell.answer = Some(beat.number);
         if beat.parts > BEAT_PARTS_MAX || node.allowances.looks.take(1, now_us) == 0 {
@@ -47,7 +49,7 @@ impl Farm {
         if beat.part == 0 {
             self.note_runs(id, &beat.running, now_us);
         }
-        if !beat.held.iter().all(|held| self.refresh(id, held, now_us)) {
+        if !beat.held.iter().all(|held| self.refresh(seat, held, now_us)) {
             self.nodes.at_mut(id).totals.malformed += 1;
         }
         if is_whole {
@@ -65,8 +67,15 @@ impl Farm {
         node.whole_us = Some(now_us);
         node.taken.clear();
         node.may_claim = false;
-        let queued = node.queued_tasks.min(node.queue_tasks_max) as usize;
-        self.queues.count_hidden(id, queued + running);
+        let (most, queued) = (node.queue_tasks_max, node.queued_tasks);
+        let at_devices: Vec<_> = node.all_devices().iter().map(|at| (at.kind(), at.told.clone())).collect();
+        let mut on_cores = running;
+        for (kind, told) in at_devices {
+            let running = told.slots.iter().filter(|(_, load)| *load > 0).count();
+            on_cores = on_cores.saturating_sub(running);
+            self.queues.count_hidden(Seat::new(id, kind), told.queued_tasks.min(most) as usize + running);
+        }
+        self.queues.count_hidden(Seat::cores(id), queued.min(most) as usize + on_cores);
         self.reconnect.settle(id);
         self.expire(id, now_us, deeds);
         self.judge_given_back(id, now_us, deeds);
@@ -104,7 +113,8 @@ impl Farm {
     /// Attempts that a heartbeat lists do not age; what it lists of ended jobs is revoked; what came back
     /// to gq although the node still holds it is adopted. False where the node has had so much looked at that this must
     /// wait.
-    fn refresh(&mut self, id: NodeId, held: &Held, now_us: u64) -> bool {
+    fn refresh(&mut self, seat: Seat, held: &Held, now_us: u64) -> bool {
+        let id = seat.node;
         let Some(job) = self.jobs.get(held.job) else {
             let (cancel, before) = (Cancel::Forced, Attempt(u64::MAX));
             self.withdraw_from(id, Revoke { job: held.job, cancel, before }, now_us);
@@ -126,9 +136,9 @@ impl Farm {
             _ if has_ended => {}
             _ => {
                 if self.reconnect.goes_on() {
-                    self.claim(id, held, now_us);
+                    self.claim(seat, held, now_us);
                 }
-                looks += self.adopt(id, held, now_us);
+                looks += self.adopt(seat, held, now_us);
             }
         }
         self.queues.copies_seen(id, held.job, held.at(), now_us);
@@ -146,7 +156,8 @@ impl Farm {
 
     /// Units in gq that this node holds all the same, since it was only thought lost, are its own again. How many intervals
     /// were looked at.
-    fn adopt(&mut self, id: NodeId, held: &Held, now_us: u64) -> u64 {
+    fn adopt(&mut self, seat: Seat, held: &Held, now_us: u64) -> u64 {
+        let id = seat.node;
         let (job, taken) = (self.jobs.at_mut(held.job), &self.nodes.at(id).taken);
         let mut its = Runs::default();
         let taken_of_job = taken.iter().filter(|(job, _)| *job == held.job);
@@ -165,7 +176,7 @@ impl Farm {
         }
         let job = self.jobs.at_mut(held.job);
         for at in its.intervals() {
-            self.queues.adopt(&mut job.units, id, at, now_us);
+            self.queues.adopt(&mut job.units, seat, at, now_us);
         }
         looks as u64
     }

@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 
 use starfarm_events::Event;
+use starfarm_protocol::devices::SlotKind;
 use starfarm_protocol::ids::NodeId;
 use starfarm_protocol::journal::Record;
 use starfarm_protocol::limits::{NODE_TASKS_MAX, PROTOCOL_VERSION, SLOTS_MAX};
@@ -11,6 +12,7 @@ use starfarm_protocol::wire::Hello;
 use crate::deed::{Deed, Deeds};
 use crate::farm::Farm;
 use crate::node::RoundTrip;
+use crate::seat::Seat;
 
 impl Farm {
     /// A node says hello.
@@ -75,6 +77,8 @@ impl Farm {
         let is_of_before = self.nodes.is_of_before(id);
         let node = self.nodes.at_mut(id);
         node.begin(self.config.settings.period_us, now_us);
+        self.forget_devices(id);
+        let node = self.nodes.at_mut(id);
         node.may_claim = is_of_before;
         let name = node.name.to_string();
         self.nodes.alter(id, |health| {
@@ -87,6 +91,18 @@ impl Farm {
         self.agenda.renew(id, true);
         self.commit(Record::Node { node: id, name, boot: hello.boot }, deeds);
         self.commit(Record::Joined { node: id, slots, at_us: now_us }, deeds);
+    }
+
+    /// What the incarnation before had of devices says nothing of this one's.
+    fn forget_devices(&mut self, id: NodeId) {
+        let kinds: Vec<SlotKind> = self.nodes.at(id).kinds().filter(|kind| kind.is_device()).collect();
+        if kinds.is_empty() {
+            return;
+        }
+        self.nodes.forget_devices(id);
+        for job in self.jobs.iter_mut() {
+            kinds.iter().for_each(|kind| job.rates.forget(Seat::new(id, *kind)));
+        }
     }
 
     /// A worker knows a later incarnation of this farm. It cannot make one up: the proof is our farm's own.

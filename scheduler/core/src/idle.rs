@@ -30,12 +30,12 @@ impl Farm {
         for job in self.jobs.with_work() {
             let found = match job {
                 job if job.pending() == 0 => IdleReason::NothingLeft,
-                job if job.refused_by.contains_key(&id) => IdleReason::Refused,
                 job if !job.fits(id, &self.nodes) => IdleReason::TooSmall,
+                job if !job.could_run(id, &self.nodes) => IdleReason::Refused,
                 job if job.state == JobState::Paused => IdleReason::Paused,
                 job if job.state == JobState::Waiting => IdleReason::After,
                 job if !self.may_hold(job, id) => IdleReason::MaxNodes,
-                job if self.next_task(job, id, now_us).is_none() => IdleReason::NoTime,
+                job if !self.has_time_for_one(job, id, now_us) => IdleReason::NoTime,
                 _ => return Some(IdleReason::Waiting),
             };
             // What is nearest to work tells most: what a person's word would give it, then what it could do once

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use starfarm_protocol::admin::{MergeState, Place};
+use starfarm_protocol::devices::SlotKind;
 use starfarm_protocol::ids::{Attempt, ContentHash};
 use starfarm_protocol::interval::Interval;
 pub use starfarm_protocol::job::{
@@ -25,13 +26,13 @@ use crate::hits::{Hit, Hits, HitsKept};
 use crate::late::Late;
 use crate::lease::Lease;
 use crate::limits::{
-    CONFLICTS_KEPT, FIRST_FAILURES_MAX, HALF_FAILURES_OF, LEARNT_TASKS, PREFETCH_US, RETURN_PAUSE_MAX_US,
-    RETURN_PAUSE_MIN_US, SEEN_US,
+    CONFLICTS_KEPT, FIRST_FAILURES_MAX, HALF_FAILURES_OF, RETURN_PAUSE_MAX_US, RETURN_PAUSE_MIN_US, SEEN_US,
 };
 use crate::outcomes::Blame;
 use crate::pace::Pace;
 use crate::queues::{Class, Classes, JobUnits, NodeId};
-use crate::start::Start;
+use crate::rates::Rates;
+use crate::seat::Seat;
 use crate::stored::Stored;
 
 /// A job to submit.
@@ -61,35 +62,6 @@ pub struct NewJob {
     pub place: Place,
 }
 
-/// What one node does of one job.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub(crate) struct Rate {
-    /// Units per second of one slot, from measured durations; newer ones weigh more.
-    pub(crate) units_per_s: f64,
-    /// Largest task that it has done, in units.
-    pub(crate) largest: u64,
-    /// Results that told of its speed, and their units.
-    pub(crate) results: u64,
-    pub(crate) units: u64,
-    /// Units that it did within about the time that it may hold work for, whatever it says of its speed.
-    pub(crate) pace: Pace<PREFETCH_US>,
-    /// What starting takes; of runs over whole tasks.
-    pub(crate) start: Start,
-}
-
-impl Rate {
-    /// As a checkpoint kept it.
-    pub(crate) fn known(units_per_s: f64, largest: u64) -> Self {
-        Self { units_per_s, largest, ..Self::default() }
-    }
-
-    /// What one of its `slots` has done, where that are so many results that they tell as much as a large one does.
-    pub(crate) fn learnt(&self, slots: u16) -> u64 {
-        let slots = u64::from(slots.max(1));
-        if self.results < LEARNT_TASKS * slots { 0 } else { self.units / slots }
-    }
-}
-
 /// An interval that a node gave back unasked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Returned {
@@ -116,8 +88,7 @@ pub(crate) struct Job {
     pub(crate) leased_before: u128,
     /// What nodes lost of it and may still report.
     pub(crate) late: Late,
-    pub(crate) rates: BTreeMap<NodeId, Rate>,
-    pub(crate) mean_rate: f64,
+    pub(crate) rates: Rates,
     /// What it was seen to do.
     pub(crate) pace: Pace<SEEN_US>,
     /// Nodes that computed of it and are forgotten.
@@ -139,8 +110,8 @@ pub(crate) struct Job {
     pub(crate) checks: Checks,
     /// Intervals that were computed twice with different results, and whose result came second.
     pub(crate) conflicts: Vec<(Interval, NodeId)>,
-    /// Nodes that said that they cannot run it.
-    pub(crate) refused_by: BTreeMap<NodeId, Refusal>,
+    /// Where nodes said that they cannot run it.
+    pub(crate) refused_by: BTreeMap<Seat, Refusal>,
     /// A run of it was told to hang.
     pub(crate) hang_told: bool,
     /// Attempts before this number were revoked from their nodes, and how.
@@ -181,8 +152,7 @@ impl Job {
             lease: Lease::default(),
             leased_before: 0,
             late: Late::default(),
-            rates: BTreeMap::new(),
-            mean_rate: 0.0,
+            rates: Rates::default(),
             pace: Pace::default(),
             forgotten: 0,
             hits: Hits::new(hits_kept, targets),
@@ -310,7 +280,7 @@ impl Job {
         self.units.forget_trials();
         (self.returned, self.denied) = Default::default();
         self.blame.clear();
-        self.rates.clear();
+        self.rates.forget_all();
         self.refused_by.clear();
         // What counted once, and was to be computed again, counts again if who computed it repeats it.
         for (at, first) in self.checks.end() {
@@ -347,9 +317,9 @@ impl Job {
         self.forgiven = self.units.coverage().count(Class::Failed);
     }
 
-    /// When node `id`, which said that it cannot run the job, is asked again.
-    pub(crate) fn asked_again_us(&self, id: NodeId) -> Option<u64> {
-        self.refused_by.get(&id).map(|refusal| refusal.probe.at_us)
+    /// When a seat, whose node said that it cannot run the job there, is asked again.
+    pub(crate) fn asked_again_us(&self, seat: Seat) -> Option<u64> {
+        self.refused_by.get(&seat).map(|refusal| refusal.probe.at_us)
     }
 
     /// Units that a node could be given: fresh or in gq.
@@ -406,44 +376,26 @@ impl Job {
 
     /// Node `id` is not known any more.
     pub(crate) fn forget_node(&mut self, id: NodeId) {
-        self.forgotten += u64::from(self.rates.remove(&id).is_some());
+        self.forgotten += u64::from(self.rates.forget_node(id));
         self.blame.forget_node(id);
-        self.refused_by.remove(&id);
+        self.refused_by.retain(|seat, _| seat.node != id);
         self.returned.retain(|_, back| back.node != id);
         self.late.forget(id);
     }
 
-    /// What was measured so far says nothing.
-    pub(crate) fn forget_speeds(&mut self) {
-        self.rates.clear();
-        self.mean_rate = 0.0;
+    /// Units per second of a slot of `seat`, as far as was measured there, else the mean of such slots.
+    pub(crate) fn rate_on(&self, seat: Seat) -> f64 {
+        self.rates.on(seat)
     }
 
-    /// Units per second of a slot on node `id`, as far as was measured there, else the mean of the others.
-    pub(crate) fn rate_on(&self, id: NodeId) -> f64 {
-        self.rates.get(&id).map_or(self.mean_rate, |rate| rate.units_per_s)
-    }
-
-    /// A measured interval moves the rates of its node and of the job.
-    pub(crate) fn measured(&mut self, node: NodeId, units: u64, duration_us: u64, now_us: u64) {
-        assert!(units > 0, "a result that counts has units");
-        let sample = units as f64 * 1e6 / duration_us.max(1) as f64;
-        assert!(sample.is_finite() && sample > 0.0, "{sample} units per second");
-        let target_us = self.target_us().max(1) as f64;
-        let rate = self.rates.entry(node).or_default();
-        let first = rate.largest == 0;
-        // A sample that took a target time replaces most of what was known; a short one moves it little.
-        let weight = (duration_us as f64 / target_us).clamp(0.05, 0.5);
-        let mix = |old: f64, weight: f64| old + (sample - old) * weight;
-        rate.units_per_s = if first { sample } else { mix(rate.units_per_s, weight) };
-        rate.largest = rate.largest.max(units);
-        (rate.results, rate.units) = (rate.results + 1, rate.units.saturating_add(units));
-        rate.pace.count(units, now_us);
+    /// A measured interval moves the rates of its seat and of the job.
+    pub(crate) fn measured(&mut self, seat: Seat, units: u64, duration_us: u64, now_us: u64) {
+        let target_us = self.target_us().max(1);
+        let rate = self.rates.measured(seat, units, (duration_us, target_us), now_us);
         if self.facts.work.is_whole_run() {
             rate.start.measured(units, duration_us);
         }
         self.pace.count(units, now_us);
-        self.mean_rate = if self.mean_rate == 0.0 { sample } else { mix(self.mean_rate, weight / 4.0) };
     }
 }
 
@@ -458,7 +410,12 @@ impl Job {
         self.needs().of(Resource::Slots) as usize
     }
 
-    /// A run of it takes other than one slot.
+    /// What a run of it takes of slots of one kind, and what is beside them: on a device that is the device.
+    pub(crate) fn needs_on(&self, kind: SlotKind) -> Resources {
+        if kind.is_device() { Resources::ONE_SLOT } else { self.needs() }
+    }
+
+    /// A run of it takes other than one slot of its node's cores.
     pub(crate) fn is_wide(&self) -> bool {
         self.needs() != Resources::ONE_SLOT
     }

@@ -48,6 +48,8 @@ pub const CLAIM_TIMES: f64 = 8.0;
 pub const CLAIM_TASKS: u64 = 4;
 /// A node that was not measured may be so many times faster than the others.
 pub const CLAIM_SPREAD: f64 = 64.0;
+/// Likewise, where only cores were measured: devices may be so many times as fast.
+pub const CLAIM_DEVICES: f64 = 8_192.0;
 /// Near the end of a job a task gets this share of what a slot would have to do ...
 pub const TAIL_SHARE: u128 = 2;
 /// ... but not less than this much work, so that the end is not dust.

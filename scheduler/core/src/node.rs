@@ -4,16 +4,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use starfarm_events::Name;
+use starfarm_protocol::devices::SlotKind;
 use starfarm_protocol::ids::{Attempt, Boot, JobId};
 use starfarm_protocol::interval::Interval;
 use starfarm_protocol::reason::QuarantineReason;
 use starfarm_protocol::resources::{Resource, Resources};
 use starfarm_protocol::rto::Rto;
 use starfarm_protocol::settings::Settings;
-use starfarm_protocol::wire::{Cancel, Facts, Feedback, Revoke};
+use starfarm_protocol::wire::{Cancel, Facts, Revoke};
 
 use crate::allowance::Allowances;
 use crate::commits::add_range;
+use crate::filling::{DevicesAt, Filling};
 use crate::health::{Health, Standing};
 use crate::limits::{
     GIVEN_BACK_AGAIN, GIVEN_BACK_MAX, GIVEN_BACK_WEIGHT, PREFETCH_SCARCE_US, PREFETCH_TASKS_MIN, PREFETCH_US,
@@ -59,6 +61,8 @@ pub(crate) struct Node {
     pub(crate) beside_slots: Resources,
     /// Slots that are among those which the farm counts on.
     pub(super) counted: u16,
+    /// Likewise of its devices.
+    pub(super) counted_devices: u16,
     /// It waits in the dirty set.
     pub(super) is_dirty: bool,
     /// When the farm looks at it next, if nothing comes before.
@@ -111,12 +115,10 @@ pub(crate) struct Node {
     pub(crate) idle_us: u64,
     /// Until when its incarnation stays, where that has an end.
     pub(crate) stay: Option<Stay>,
-    /// Totals of speed-ups and slow-downs as heard last; none where they count from before our start.
-    pub(crate) feedback: Option<Feedback>,
-    /// What speed-ups and slow-downs moved the window by, in tasks.
-    pub(crate) steps: i64,
-    /// Mean computing time of its tasks.
-    pub(crate) task_us: f64,
+    /// How full its cores are kept.
+    pub(crate) cores: Filling,
+    /// Its devices, by kind. Changed by [`crate::nodes::Nodes::set_devices`] alone.
+    pub(super) devices: Vec<DevicesAt>,
     /// Attempts before this one were revoked from it, of whatever job: it gives them back when it is asked.
     pub(crate) revoked: Attempt,
     pub(crate) given_back: GivenBack,
@@ -256,6 +258,7 @@ impl Node {
             slots: 0,
             beside_slots: Resources::NONE,
             counted: 0,
+            counted_devices: 0,
             is_dirty: false,
             timer_us: u64::MAX,
             queue_tasks_max: 0,
@@ -283,9 +286,8 @@ impl Node {
             load: Vec::new(),
             idle_us: 0,
             stay: None,
-            feedback: Some(Feedback::default()),
-            steps: 0,
-            task_us: 0.0,
+            cores: Filling::new(),
+            devices: Vec::new(),
             revoked: Attempt(0),
             given_back: GivenBack::default(),
             // Its first hello begins another.
@@ -311,6 +313,58 @@ impl Node {
         self.beside_slots.with(Resource::Slots, self.slots.into())
     }
 
+    /// The devices of a kind.
+    pub(crate) fn devices(&self, kind: SlotKind) -> Option<&DevicesAt> {
+        self.devices.iter().find(|devices| devices.kind() == kind)
+    }
+
+    /// All its devices, by kind.
+    pub(crate) fn all_devices(&self) -> &[DevicesAt] {
+        &self.devices
+    }
+
+    /// The kinds of its slots.
+    pub(crate) fn kinds(&self) -> impl Iterator<Item = SlotKind> + use<'_> {
+        std::iter::once(SlotKind::CORES).chain(self.devices.iter().map(DevicesAt::kind))
+    }
+
+    /// Its slots of a kind that can be used.
+    pub(crate) fn slots_of(&self, kind: SlotKind) -> u16 {
+        match kind.is_device() {
+            true => self.devices(kind).map_or(0, |devices| devices.told.usable()),
+            false => self.slots,
+        }
+    }
+
+    /// Its slots of all kinds that can be used.
+    pub(crate) fn all_slots(&self) -> u16 {
+        self.kinds().map(|kind| self.slots_of(kind)).fold(0, u16::saturating_add)
+    }
+
+    /// What runs may take there together on slots of a kind.
+    pub(crate) fn has_of(&self, kind: SlotKind) -> Resources {
+        match kind.is_device() {
+            true => Resources::new(self.slots_of(kind), 0),
+            false => self.has(),
+        }
+    }
+
+    /// How full its slots of a kind are kept.
+    pub(crate) fn filling(&self, kind: SlotKind) -> Filling {
+        match kind.is_device() {
+            true => self.devices(kind).map_or(Filling::unknown(), |devices| devices.filling),
+            false => self.cores,
+        }
+    }
+
+    /// See [`Node::filling`]; none of devices that are not there any more.
+    pub(crate) fn filling_mut(&mut self, kind: SlotKind) -> Option<&mut Filling> {
+        match kind.is_device() {
+            true => self.devices.iter_mut().find(|at| at.kind() == kind).map(|at| &mut at.filling),
+            false => Some(&mut self.cores),
+        }
+    }
+
     /// Its slots are among those that the farm counts on.
     pub(crate) fn is_counted(&self) -> bool {
         self.counted > 0
@@ -323,7 +377,7 @@ impl Node {
         self.taken.clear();
         (self.claimed, self.listed) = Default::default();
         (self.beat, self.whole_us) = ((0, BTreeSet::new()), Some(now_us));
-        (self.feedback, self.steps, self.able, self.task_us) = (Some(Feedback::default()), 0, 0, 0.0);
+        (self.cores, self.able) = (Filling::new(), 0);
         (self.given_back, self.worthless, self.stay) = Default::default();
         self.beside_slots = Resources::NONE;
         self.rating = Rating::new(now_us, period_us);
@@ -335,9 +389,9 @@ impl Node {
         self.runs.clear();
     }
 
-    /// Tasks that it may hold now, if the next ones take `next_us` there (0: nobody knows). What it did so
-    /// far alone says little where sizes still grow.
-    pub(crate) fn window(&self, now_us: u64, next_us: f64, ahead: Ahead) -> Window {
+    /// Tasks that its slots of a kind may hold now, if the next ones take `next_us` there (0: nobody knows). What they did
+    /// so far alone says little where sizes still grow.
+    pub(crate) fn window(&self, kind: SlotKind, now_us: u64, next_us: f64, ahead: Ahead) -> Window {
         if !self.health.takes_tasks() {
             let probe = self.health.standing.probe().filter(|probe| now_us >= probe.at_us);
             let is_probed = probe.is_some() && self.health.is_probation();
@@ -350,27 +404,30 @@ impl Node {
             Ahead::Full => PREFETCH_US,
         };
         let least = if ahead == Ahead::Nothing { 1 } else { PREFETCH_TASKS_MIN };
-        let a_slot = least.max((ahead_us as f64 / self.task_us.max(next_us).max(1.0)) as u64);
-        let slots = i64::from(self.slots);
+        let filling = self.filling(kind);
+        let a_slot = least.max((ahead_us as f64 / filling.task_us.max(next_us).max(1.0)) as u64);
+        let slots = i64::from(self.slots_of(kind));
+        if slots == 0 {
+            return Window::default();
+        }
         let base = slots.saturating_mul(a_slot.min(1 << 32) as i64);
         // Requests add up while a worker waits for its first large tasks. Beyond twice the base they would make
         // it hoard: by steps of 36 tasks of a minute each, hours of work.
-        let steps = if ahead == Ahead::Full { self.steps.min(base) } else { self.steps.min(0) };
+        let steps = if ahead == Ahead::Full { filling.steps.min(base) } else { filling.steps.min(0) };
         let least = if ahead == Ahead::Nothing { slots } else { slots + 1 };
         let tasks = (base + steps).clamp(least, i64::from(self.queue_tasks_max).max(slots + 1));
         Window { tasks: tasks as usize, a_slot, steps }
     }
 
-    /// The least that steps may move the window to, and the most, around its base.
-    pub(crate) fn step(&mut self, by: i64) {
-        let most = i64::from(self.queue_tasks_max);
-        self.steps = (self.steps + by).clamp(-most, most);
+    /// Tasks that wait there, as its worker told last.
+    pub(crate) fn queued(&self) -> u64 {
+        let at_devices = self.devices.iter().map(|at| u64::from(at.told.queued_tasks));
+        at_devices.fold(self.queued_tasks.into(), u64::saturating_add)
     }
 
-    /// It did a task in `spent_us`.
-    pub(crate) fn did_task(&mut self, spent_us: u64) {
-        let weight = if self.task_us == 0.0 { 1.0 } else { 0.125 };
-        self.task_us += (spent_us.max(1) as f64 - self.task_us) * weight;
+    /// Load of each device, likewise, kind by kind.
+    pub(crate) fn device_loads(&self) -> Vec<u64> {
+        self.devices.iter().flat_map(|at| &at.told.slots).map(|(_, load)| u64::from(*load)).collect()
     }
 
     /// Load of each slot, as its worker told last.

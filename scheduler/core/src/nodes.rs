@@ -6,12 +6,15 @@ use std::collections::{BTreeSet, BinaryHeap};
 
 use starfarm_events::Name;
 use starfarm_protocol::ids::NodeId;
+use starfarm_protocol::wire::Devices;
 
 use crate::by_node::ByNode;
+use crate::filling::{DevicesAt, Filling};
 use crate::forgotten::Forgotten;
 use crate::health::Health;
 use crate::limits::{CREDIT_MAX, CREDIT_MIN};
 use crate::node::Node;
+use crate::seat::Seat;
 
 /// How far a node is filled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,6 +35,7 @@ pub(crate) struct Nodes {
     /// The same, when the scheduler started.
     next_before: u32,
     live_slots: u64,
+    live_devices: u64,
     live_nodes: u32,
     /// Some node is counted on no more: what was kept for it may go to others.
     fewer: bool,
@@ -114,6 +118,16 @@ impl Nodes {
         self.live_slots
     }
 
+    /// Devices of all live nodes that can be used.
+    pub(crate) fn live_devices(&self) -> u64 {
+        self.live_devices
+    }
+
+    /// The seats of a node; none of one that is not known.
+    pub(crate) fn seats(&self, id: NodeId) -> impl Iterator<Item = Seat> + use<'_> {
+        self.get(id).into_iter().flat_map(move |node| node.kinds().map(move |kind| Seat::new(id, kind)))
+    }
+
     /// How many live nodes there are.
     pub(crate) fn live_nodes(&self) -> u32 {
         self.live_nodes
@@ -187,15 +201,41 @@ impl Nodes {
         self.count(id);
     }
 
+    /// A node tells of devices of one kind.
+    pub(crate) fn set_devices(&mut self, id: NodeId, told: Devices) {
+        let node = self.at_mut(id);
+        match node.devices.iter_mut().find(|at| at.kind() == told.kind) {
+            Some(at) => at.told = told,
+            None => {
+                // Of an incarnation from before our start the totals are not known either.
+                let begun = node.cores.feedback.is_some();
+                let filling = if begun { Filling::new() } else { Filling::unknown() };
+                node.devices.push(DevicesAt { told, filling });
+            }
+        }
+        self.count(id);
+    }
+
+    /// What a node told of its devices was another incarnation of it.
+    pub(crate) fn forget_devices(&mut self, id: NodeId) {
+        self.at_mut(id).devices.clear();
+        self.count(id);
+    }
+
     fn count(&mut self, id: NodeId) {
         let node = self.at_mut(id);
-        let counted = if node.health.live() { node.slots } else { 0 };
+        let is_live = node.health.live();
+        let counted = if is_live { node.slots } else { 0 };
+        let devices = if is_live { node.all_slots() - node.slots } else { 0 };
+        let devices_before = std::mem::replace(&mut node.counted_devices, devices);
         let (before, is_outdone) = (std::mem::replace(&mut node.counted, counted), node.health.is_outdone());
         assert!(counted == 0 || !is_outdone, "who is quarantined is not counted on");
         assert!(self.live_slots >= u64::from(before), "the sum has what each node added to it");
         assert!(self.live_nodes >= u32::from(before > 0), "and the number of nodes likewise");
         self.live_nodes = self.live_nodes + u32::from(counted > 0) - u32::from(before > 0);
         self.live_slots = self.live_slots + u64::from(counted) - u64::from(before);
+        assert!(self.live_devices >= u64::from(devices_before), "and the number of devices likewise");
+        self.live_devices = self.live_devices + u64::from(devices) - u64::from(devices_before);
         self.fewer |= counted == 0 && before > 0;
         match is_outdone {
             true => self.outdone.insert(id),

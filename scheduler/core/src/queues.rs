@@ -3,6 +3,7 @@
 //! Whose turn it is, how large a task is and when one goes back is decided elsewhere.
 
 mod apart;
+mod at_node;
 mod by_unit;
 mod check;
 mod coverage;
@@ -26,11 +27,12 @@ use starfarm_protocol::interval::Interval;
 pub(crate) use coverage::{Class, Classes, Coverage, DECIDED, FAILED, Piece};
 use dispatched::Dispatched;
 use global::GlobalQueue;
-use node_list::NodeLists;
+use node_list::{NodeLists, Tallies};
 pub(crate) use task::{NOBODY, Position, Size, State, Task, TaskId};
 pub(crate) use units::JobUnits;
 
-use crate::limits::{SPLITS_MAX, WHOLE};
+use crate::limits::SPLITS_MAX;
+use crate::seat::Seat;
 
 const PENDING: Classes = Classes::of(&[Class::Pending]);
 const OUT: Classes = Classes::of(&[Class::Out]);
@@ -173,38 +175,6 @@ impl Queues {
         self.dq.of_nobody()
     }
 
-    /// The tasks that a node has, in no order.
-    pub(crate) fn tasks_at(&self, node: NodeId) -> impl Iterator<Item = &Task> + Clone {
-        self.nodes.of(node).tasks.iter().map(|&id| self.dq.at(id))
-    }
-
-    /// As [`Queues::tasks_at`], by id.
-    pub(crate) fn ids_at(&self, node: NodeId) -> &[TaskId] {
-        &self.nodes.of(node).tasks
-    }
-
-    /// How many tasks a node has, those that its heartbeats hide among them.
-    pub(crate) fn held(&self, node: NodeId) -> usize {
-        let list = self.nodes.of(node);
-        list.tasks.len() + list.hidden
-    }
-
-    /// As [`Queues::held`], where pieces of tasks count as what they are.
-    pub(crate) fn held_whole(&self, node: NodeId) -> usize {
-        let list = self.nodes.of(node);
-        list.weight.div_ceil(WHOLE) as usize + list.hidden
-    }
-
-    /// A node has more tasks than dq knows of.
-    pub(crate) fn hides_tasks(&self, node: NodeId) -> bool {
-        self.nodes.of(node).hidden > 0
-    }
-
-    /// When a node was given a task last.
-    pub(crate) fn given_us(&self, node: NodeId) -> u64 {
-        self.nodes.of(node).given_us
-    }
-
     /// What will be given out from now on has this attempt or a later one.
     pub(crate) fn next_attempt(&self) -> Attempt {
         self.next_attempt
@@ -249,13 +219,13 @@ impl Queues {
         Some(taken)
     }
 
-    /// Gives `node` what was taken for it, where one of `whole` units is a whole task; how many tasks.
-    pub(crate) fn give(&mut self, job: &mut JobUnits, node: NodeId, whole: u64, now_us: u64) -> usize {
+    /// Gives `seat` what was taken for it, where one of `whole` units is a whole task; how many tasks.
+    pub(crate) fn give(&mut self, job: &mut JobUnits, seat: Seat, whole: u64, now_us: u64) -> usize {
         let taken = std::mem::take(&mut self.taken);
         let mut run: Option<Interval> = None;
         for &at in &taken {
             let weight = Task::weight_of(at.units(), whole) as u16;
-            self.assign(Task { weight, ..Task::assigned(node, job.job, at, self.next_attempt, now_us) });
+            self.assign(Task { weight, ..Task::assigned(seat, job.job, at, self.next_attempt, now_us) });
             // Neighbours change their class together.
             match &mut run {
                 Some(run) if run.hi == at.lo => run.hi = at.hi,
@@ -278,10 +248,10 @@ impl Queues {
         }
     }
 
-    /// Gives `node` a copy of what is out at another.
-    pub(crate) fn give_copy(&mut self, job: &mut JobUnits, node: NodeId, at: Interval, now_us: u64) {
+    /// Gives `seat` a copy of what is out at another node.
+    pub(crate) fn give_copy(&mut self, job: &mut JobUnits, seat: Seat, at: Interval, now_us: u64) {
         assert!(job.coverage.has_in(at, Class::Out), "a copy is of what is out");
-        self.assign(Task { copy: true, ..Task::assigned(node, job.job, at, self.next_attempt, now_us) });
+        self.assign(Task { copy: true, ..Task::assigned(seat, job.job, at, self.next_attempt, now_us) });
     }
 
     fn assign(&mut self, task: Task) {
@@ -299,7 +269,7 @@ impl Queues {
 
     /// A task enters dq, and with it the list of its node, its node queue, or what goes back.
     fn enter(&mut self, task: Task) {
-        let Task { node, attempt, state, since_us, weight, .. } = task;
+        let Task { node, kind, attempt, state, since_us, weight, .. } = task;
         assert!(attempt < self.next_attempt, "its number was given");
         let id = self.dq.put(task);
         if node == NOBODY {
@@ -312,7 +282,7 @@ impl Queues {
         assert!(state != State::Back, "what goes back is at nobody");
         let list = self.nodes.of_mut(node);
         self.dq.join(id, &mut list.tasks);
-        list.weight += u64::from(weight);
+        list.tallies.of_mut(kind).came(weight);
         if state == State::Assigned {
             assert!(list.unsent.back().is_none_or(|last| last.1 < attempt), "a node queue is in order");
             list.unsent.push_back((id, attempt));
@@ -352,7 +322,7 @@ impl Queues {
         list.silence();
         assert!(list.unsent.is_empty() && list.offered.is_empty(), "nothing is on its way to who is gone");
         let tasks = std::mem::take(&mut list.tasks);
-        list.weight = 0;
+        list.tallies = Tallies::default();
         for &id in &tasks {
             if self.dq.at(id).copy {
                 // The first dispatch goes on alone.
@@ -394,12 +364,12 @@ impl Queues {
         }
         let list = self.nodes.of_mut(task.node);
         self.dq.leave(id, &mut list.tasks);
-        list.weight =
-            list.weight.checked_sub(u64::from(task.weight)).expect("the sum has each task's weight");
-        let found = |id: &TaskId| self.dq.at(*id).is_found();
-        if list.hidden > 0 && task.is_found() && !list.tasks.iter().any(found) {
+        let tally = list.tallies.of_mut(task.kind);
+        tally.went(task.weight);
+        let found = |id: &TaskId| self.dq.at(*id).is_found() && self.dq.at(*id).kind == task.kind;
+        if tally.hidden > 0 && task.is_found() && !list.tasks.iter().any(found) {
             // The next heartbeat would say so: until then it gets work at once.
-            list.hidden = 0;
+            tally.hidden = 0;
         }
         task
     }

@@ -3,7 +3,7 @@
 //! chosen from old news.
 
 use starfarm_protocol::admin::Rule;
-use starfarm_protocol::ids::{JobId, NodeId};
+use starfarm_protocol::ids::JobId;
 use starfarm_protocol::journal::Record;
 use starfarm_protocol::resources::Resources;
 
@@ -15,6 +15,7 @@ use crate::limits::{
 };
 use crate::node::{Ahead, Window};
 use crate::queues::Class;
+use crate::seat::Seat;
 use crate::start::Start;
 
 /// Room below this share of the window is left to grow, so that tasks travel together.
@@ -58,23 +59,23 @@ pub(crate) fn whole_units(job: &Job, ideal: &Ideal) -> u64 {
 }
 
 impl Job {
-    /// Units that a slot of node `id` does in so long, by what was measured there, else by the mean of others; 0 where
+    /// Units that a slot of `seat` does in so long, by what was measured there, else by the mean of such slots; 0 where
     /// nothing was.
-    pub(crate) fn units_within(&self, id: NodeId, us: u64) -> f64 {
-        let by_start = self.start_on(id).units_within(us);
-        by_start.unwrap_or_else(|| self.rate_on(id) * us as f64 / 1e6) * self.ease()
+    pub(crate) fn units_within(&self, seat: Seat, us: u64) -> f64 {
+        let by_start = self.start_on(seat).units_within(us);
+        by_start.unwrap_or_else(|| self.rate_on(seat) * us as f64 / 1e6) * self.ease()
     }
 
-    /// Microseconds that a slot of node `id` needs for so many units in one task; likewise.
-    pub(crate) fn takes_us(&self, id: NodeId, units: f64) -> f64 {
-        let (units, rate) = (units / self.ease(), self.rate_on(id));
-        self.start_on(id).takes_us(units).unwrap_or(if rate > 0.0 { units * 1e6 / rate } else { 0.0 })
+    /// Microseconds that a slot of `seat` needs for so many units in one task; likewise.
+    pub(crate) fn takes_us(&self, seat: Seat, units: f64) -> f64 {
+        let (units, rate) = (units / self.ease(), self.rate_on(seat));
+        self.start_on(seat).takes_us(units).unwrap_or(if rate > 0.0 { units * 1e6 / rate } else { 0.0 })
     }
 
-    /// What a task should take on node `id` by the clock; none where the user named its units.
-    pub(crate) fn task_us(&self, id: NodeId) -> Option<u64> {
+    /// What a task should take at `seat` by the clock; none where the user named its units.
+    pub(crate) fn task_us(&self, seat: Seat) -> Option<u64> {
         match self.facts.sizing {
-            Sizing::TargetUs(us) => Some(self.start_on(id).target_us(us)),
+            Sizing::TargetUs(us) => Some(self.start_on(seat).target_us(us)),
             Sizing::Units(_) => None,
         }
     }
@@ -83,30 +84,30 @@ impl Job {
     /// that two of them tell.
     fn learns_start(&self) -> bool {
         let by_time = matches!(self.facts.sizing, Sizing::TargetUs(_));
-        by_time && self.facts.work.is_whole_run() && self.mean_rate == 0.0
+        by_time && self.facts.work.is_whole_run() && self.rates.are_unknown()
     }
 
-    /// What starting takes on node `id`, as far as runs there tell.
-    pub(crate) fn start_on(&self, id: NodeId) -> Start {
-        self.rates.get(&id).map_or_else(Start::default, |rate| rate.start)
+    /// What starting takes at `seat`, as far as runs there tell.
+    pub(crate) fn start_on(&self, seat: Seat) -> Start {
+        self.rates.get(seat).map_or_else(Start::default, |rate| rate.start)
     }
 }
 
 impl Farm {
-    /// The size that a task of `job` should have on node `id`: what takes the target time there by its
-    /// measured rate, less near the job's end.
-    pub(crate) fn ideal(&self, job: &Job, id: NodeId) -> Ideal {
+    /// The size that a task of `job` should have at `seat`: what takes the target time there by its measured rate, less near
+    /// the job's end.
+    pub(crate) fn ideal(&self, job: &Job, seat: Seat) -> Ideal {
         let first = job.facts.work.first_units;
-        let (rate, largest, measured) = match job.rates.get(&id) {
+        let (rate, largest, measured) = match job.rates.get(seat) {
             Some(rate) => (rate.units_per_s * job.ease(), rate.largest, true),
-            None => (job.mean_rate * job.ease(), first, false),
+            None => (job.rate_on(seat) * job.ease(), first, false),
         };
-        let (is_whole_run, start) = (job.facts.work.is_whole_run(), job.start_on(id));
+        let (is_whole_run, start) = (job.facts.work.is_whole_run(), job.start_on(seat));
         let knows_start = !is_whole_run || start.us().is_some();
         // The mean of the others says little of a node that may be fifty times slower: held ahead, that
         // would be fifty times too much.
         let sized = |units: u64, rule, (target, grown, tail)| {
-            let us = job.takes_us(id, units as f64);
+            let us = job.takes_us(seat, units as f64);
             let learning = !measured
                 || matches!(rule, Rule::First | Rule::Growth)
                 || rule != Rule::Fixed && !knows_start;
@@ -126,7 +127,7 @@ impl Farm {
         if let Sizing::Units(units) = job.facts.sizing {
             return sized(units.max(1), Rule::Fixed, (0, 0, u64::MAX));
         }
-        let within = |us: u64| job.units_within(id, us).clamp(1.0, u64::MAX as f64 / 4.0) as u64;
+        let within = |us: u64| job.units_within(seat, us).clamp(1.0, u64::MAX as f64 / 4.0) as u64;
         if rate == 0.0 {
             let tail = self.tail_units(job, first);
             return sized(tail.min(first).max(1), Rule::First, (0, 0, tail));
@@ -140,11 +141,11 @@ impl Farm {
             false => within(TAIL_FLOOR_US).min(largest.max(first)),
         };
         let least = if is_whole_run { start.least_units() } else { 1 };
-        let target = within(job.task_us(id).unwrap_or(0)).max(least);
+        let target = within(job.task_us(seat).unwrap_or(0)).max(least);
         let tail = self.tail_units(job, floor);
-        let runs = self.places(job, self.nodes.at(id).has());
+        let runs = self.places(job, seat.kind, self.nodes.at(seat.node).has_of(seat.kind));
         let learnt =
-            job.rates.get(&id).map_or(0, |rate| rate.learnt(u16::try_from(runs).unwrap_or(u16::MAX)));
+            job.rates.get(seat).map_or(0, |rate| rate.learnt(u16::try_from(runs).unwrap_or(u16::MAX)));
         let grown = largest.max(first).max(learnt).saturating_mul(GROWTH_MAX);
         let wanted = target.min(tail).max(1);
         let rule = match wanted {
@@ -155,22 +156,22 @@ impl Farm {
         sized(wanted.min(grown), rule, (target, grown, tail))
     }
 
-    /// As [`Farm::ideal`], and over before node `id` leaves; none where nothing of the job is.
-    pub(crate) fn next_task(&self, job: &Job, id: NodeId, now_us: u64) -> Option<Ideal> {
-        let ideal = self.ideal(job, id);
-        let Some(free_us) = self.free_us(id, ideal.us, now_us) else { return Some(ideal) };
+    /// As [`Farm::ideal`], and over before the node leaves; none where nothing of the job is.
+    pub(crate) fn next_task(&self, job: &Job, seat: Seat, now_us: u64) -> Option<Ideal> {
+        let ideal = self.ideal(job, seat);
+        let Some(free_us) = self.free_us(seat, ideal.us, now_us) else { return Some(ideal) };
         if free_us < TAIL_FLOOR_US {
             return None;
         }
         if ideal.units_per_s == 0.0 {
             return Some(ideal);
         }
-        let in_time = job.units_within(id, free_us) as u64;
+        let in_time = job.units_within(seat, free_us) as u64;
         if ideal.units <= in_time {
             return Some(Ideal { in_time, ..ideal });
         }
         let can_be_cut = matches!(job.facts.sizing, Sizing::TargetUs(_)) && in_time > 0;
-        let us = job.takes_us(id, in_time as f64);
+        let us = job.takes_us(seat, in_time as f64);
         can_be_cut.then_some(Ideal { units: in_time, us, in_time, rule: Rule::TimeLeft, ..ideal })
     }
 
@@ -188,43 +189,44 @@ impl Farm {
         }
     }
 
-    /// Tasks that node `id` may hold, if the next ones are of `job` and `ideal`. Near the end of the job that is its share of
+    /// Tasks that `seat` may hold, if the next ones are of `job` and `ideal`. Near the end of the job that is its share of
     /// what is left, or what it did within such a time, whichever is more: its speed is its own word.
-    pub(crate) fn window(&self, job: &Job, id: NodeId, ideal: &Ideal, now_us: u64) -> Window {
-        let node = self.nodes.at(id);
-        let mut window = node.window(now_us, ideal.us, self.ahead(job, ideal));
-        let slots = u64::from(node.slots());
+    pub(crate) fn window(&self, job: &Job, seat: Seat, ideal: &Ideal, now_us: u64) -> Window {
+        let node = self.nodes.at(seat.node);
+        let mut window = node.window(seat.kind, now_us, ideal.us, self.ahead(job, ideal));
+        let slots = u64::from(node.slots_of(seat.kind));
         let share = job.pending() / u128::from(self.live_places(job));
         let share = share.saturating_mul(u128::from(slots));
-        let did = job.rates.get(&id).map_or(0, |rate| rate.pace.lately());
+        let did = job.rates.get(seat).map_or(0, |rate| rate.pace.lately());
         let most = share.max(u128::from(did)) / u128::from(ideal.units);
         let most = usize::try_from(most).unwrap_or(usize::MAX);
         window.tasks = window.tasks.min(most.max((PREFETCH_TASKS_MIN * slots) as usize));
-        window.tasks = window.tasks.min(self.tasks_in_time(id, ideal.us, now_us));
+        window.tasks = window.tasks.min(self.tasks_in_time(seat, ideal.us, now_us));
         window
     }
 
-    /// Tasks of `job`, the next of them `ideal`, that node `id` has room for where it may have `most` of all jobs; 0 too
-    /// where there is so little room that it is left to grow.
-    pub(crate) fn room(&self, job: &Job, id: NodeId, ideal: &Ideal, most: usize, now_us: u64) -> usize {
-        self.room_within(job, id, ideal, self.nodes.at(id).has(), most, now_us)
+    /// Tasks of `job`, the next of them `ideal`, that `seat` has room for where it may have `most` of all jobs; 0 too where
+    /// there is so little room that it is left to grow.
+    pub(crate) fn room(&self, job: &Job, seat: Seat, ideal: &Ideal, most: usize, now_us: u64) -> usize {
+        self.room_within(job, seat, ideal, self.nodes.at(seat.node).has_of(seat.kind), most, now_us)
     }
 
-    /// As [`Farm::room`], where the job may use `within` of what the node has.
+    /// As [`Farm::room`], where the job may use `within` of what is there.
     pub(crate) fn room_within(
         &self,
         job: &Job,
-        id: NodeId,
+        seat: Seat,
         ideal: &Ideal,
         within: Resources,
         most: usize,
         now_us: u64,
     ) -> usize {
-        let (node, held) = (self.nodes.at(id), self.in_the_way(job, id, within));
-        let (places, slots) = (self.places(job, within), usize::from(node.slots()).max(1));
+        let (node, held) = (self.nodes.at(seat.node), self.in_the_way(job, seat, within));
+        let places = self.places(job, seat.kind, within);
+        let slots = usize::from(node.slots_of(seat.kind)).max(1);
         // A window has tasks for each slot.
         let window =
-            self.window(job, id, ideal, now_us).tasks.saturating_mul(places).div_ceil(slots).min(most);
+            self.window(job, seat, ideal, now_us).tasks.saturating_mul(places).div_ceil(slots).min(most);
         let room = window.saturating_sub(held);
         let little = room < window / ROOM_SHARE && held > places;
         if little { 0 } else { room }
@@ -245,8 +247,7 @@ impl Farm {
 
     /// There is so little left of `job` that what one node holds ahead others will miss.
     fn scarce(&self, job: &Job) -> bool {
-        let rate = job.mean_rate * self.live_places(job) as f64;
-        (job.pending() as f64) < rate * (2 * PREFETCH_US) as f64 / 1e6
+        (job.pending() as f64) < self.told_speed(job) * (2 * PREFETCH_US) as f64 / 1e6
     }
 
     /// Cuts up to `tasks` tasks, the first of `size` units, from the fresh space of a job into gq.

@@ -48,9 +48,7 @@ impl Restoring {
         (farm.jobs.asked, farm.jobs.linked) = (None, None);
         let before = farm.queues.next_attempt();
         for job in farm.jobs.iter_mut() {
-            let measured = job.rates.len();
-            job.rates.retain(|node, _| farm.nodes.get(*node).is_some());
-            job.forgotten = (measured - job.rates.len()) as u64;
+            job.forgotten = job.rates.keep_nodes(|node| farm.nodes.get(node).is_some());
             let mark = job.lease.mark();
             job.lease.settle(mark);
             job.leased_before = mark;
@@ -75,7 +73,7 @@ impl Restoring {
             }
             (node.restored, node.may_claim) = (true, true);
             node.rating.rebase(period_us, now_us);
-            node.feedback = None;
+            node.cores.feedback = None;
         }
         let there = farm.nodes.iter().filter(|(_, node)| !node.health().is_lost());
         let silent: BTreeSet<NodeId> = there.map(|(id, _)| id).collect();
@@ -126,8 +124,7 @@ impl Farm {
         for known in self.jobs.iter() {
             let job = known.facts.job;
             records.push(Record::Totals { job, totals: known.totals });
-            let rates = known.rates.iter().map(|(&node, rate)| (node, rate.units_per_s, rate.largest));
-            records.push(Record::Rates { job, mean: known.mean_rate, nodes: rates.collect() });
+            records.extend(known.rates.records(job));
         }
         (self.last_sequence(), records)
     }

@@ -22,6 +22,7 @@ use crate::limits::SICK_FAILURES;
 use crate::outcomes::Ran;
 use crate::queues::{Class, Position};
 use crate::rights::Rights;
+use crate::seat::Seat;
 use crate::told::Verdict;
 
 impl Farm {
@@ -127,9 +128,10 @@ impl Farm {
                 Verdict::Returned
             }
             Outcome::Refused => {
+                let seat = self.queues.seat_with(id, entry.job, entry.lo);
                 self.take_back(id, entry, now_us);
                 self.on_refused(
-                    id,
+                    seat,
                     (entry.job, String::from_utf8_lossy(entry.body).into_owned()),
                     now_us,
                     deeds,
@@ -205,13 +207,15 @@ impl Farm {
             Found::Nothing => (self.on_searched(id, entry, &[], &rights, now_us, deeds), false),
         };
         assert!(counted <= at.units(), "no unit of a result counts twice");
-        let (owners, given_us) = self.leave_tasks(id, entry.duration_us);
+        let (owners, given_us, seat) = self.leave_tasks(id, entry.duration_us);
         known.into_iter().for_each(|unit| self.give_found_back(id, job_id, unit, now_us));
         again += self.take_roomless_back(id, (entry, &found), roomless, now_us, deeds);
         let lacks = rights.lacks();
         // What speaks of units that the node was not given says neither how fast nor how well it is.
         if counted > 0 && lacks == 0 {
-            self.measured(id, entry, &found, counted, passed_before, now_us);
+            // What it has lost since was one or the other: most nodes have cores alone.
+            let seat = seat.or_else(|| self.nodes.at(id).all_devices().is_empty().then_some(Seat::cores(id)));
+            self.measured((id, seat), entry, &found, (counted, passed_before), now_us);
             self.on_worthy(id, has_passed, now_us);
         }
         let job = self.jobs.at_mut(job_id);
@@ -329,16 +333,20 @@ impl Farm {
     }
 
     /// Units of a result left the tasks that had them: who else had them, and when the node at hand was given the first
-    /// of its tasks. One that was found at its node had been given out before that, nobody knows when.
-    fn leave_tasks(&mut self, by: NodeId, duration_us: u64) -> (Vec<NodeId>, Option<u64>) {
-        let (mut owners, mut given_us) = (Vec::new(), None);
+    /// of its tasks. One that was found at its node had been given out before that, nobody knows when. And which slots of
+    /// the node at hand had them.
+    fn leave_tasks(&mut self, by: NodeId, duration_us: u64) -> (Vec<NodeId>, Option<u64>, Option<Seat>) {
+        let (mut owners, mut given_us, mut seat) = (Vec::new(), None, None);
         while let Some((task_id, task)) = self.queues.next_touched() {
             if task.node != by {
                 owners.push(task.node);
                 // A part of it may be wanted again: then this one's result is as good as any.
                 self.may_report_later(task.node, task.job, task.at);
-            } else if !task.is_found() {
-                given_us.get_or_insert(task.since_us);
+            } else {
+                seat.get_or_insert(task.seat());
+                if !task.is_found() {
+                    given_us.get_or_insert(task.since_us);
+                }
             }
             if task.left > 0 {
                 self.queues.spend(task_id, duration_us);
@@ -350,13 +358,14 @@ impl Farm {
                 self.nodes.mark(task.node);
                 continue;
             }
-            node.did_task(task.spent_us.saturating_add(duration_us));
+            let spent_us = task.spent_us.saturating_add(duration_us);
+            node.filling_mut(task.kind).into_iter().for_each(|filling| filling.did_task(spent_us));
             // Its results may have come unit by unit: it is the task that was not too large.
-            if let Some(rate) = self.jobs.at_mut(task.job).rates.get_mut(&by) {
+            if let Some(rate) = self.jobs.at_mut(task.job).rates.get_mut(task.seat()) {
                 rate.largest = rate.largest.max(u64::try_from(task.at.units()).unwrap_or(u64::MAX));
             }
         }
-        (owners, given_us)
+        (owners, given_us, seat)
     }
 
     /// Units of a command ran: those that may be tried again go back, the others are decided. How many of them nobody had
@@ -434,11 +443,10 @@ impl Farm {
     /// What a counted result says about speed. `passed_before` it some unit of the job had.
     fn measured(
         &mut self,
-        id: NodeId,
+        (id, seat): (NodeId, Option<Seat>),
         entry: &ResultEntry<'_>,
         found: &Found,
-        counted: u128,
-        passed_before: bool,
+        (counted, passed_before): (u128, bool),
         now_us: u64,
     ) {
         let job = self.jobs.at_mut(entry.job);
@@ -447,16 +455,18 @@ impl Farm {
             Speed::Of(units, duration_us) => {
                 if !passed_before && matches!(found, Found::Ran(_)) {
                     // Until now there were failures alone to go by.
-                    job.forget_speeds();
+                    job.rates.start_anew();
                 }
-                job.measured(id, units, duration_us, now_us);
+                seat.into_iter().for_each(|seat| job.measured(seat, units, duration_us, now_us));
             }
             Speed::OfFailures if passed_before => {}
-            Speed::OfFailures => job.measured(id, entry.units, entry.duration_us, now_us),
+            Speed::OfFailures => {
+                seat.into_iter().for_each(|seat| job.measured(seat, entry.units, entry.duration_us, now_us));
+            }
         }
         let standard = match job.facts.sizing {
             Sizing::Units(units) => units as f64,
-            Sizing::TargetUs(target_us) => job.mean_rate * target_us as f64 / 1e6,
+            Sizing::TargetUs(target_us) => job.rates.standard() * target_us as f64 / 1e6,
         };
         let node = self.nodes.at_mut(id);
         node.rating.add(counted as f64 / standard.max(1.0), now_us);

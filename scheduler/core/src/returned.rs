@@ -11,6 +11,7 @@ use crate::farm::Farm;
 use crate::found::Found;
 use crate::health::{Probe, Shirk};
 use crate::job::Refusal;
+use crate::seat::Seat;
 
 impl Farm {
     /// A failure of `unit` in an attempt of an earlier scheduler was counted before, or was not: nobody can say. Where it
@@ -42,10 +43,12 @@ impl Farm {
         for task_id in self.queues.of_node_in(id, entry.job, part) {
             let task = self.queues.task(task_id);
             if task.attempt <= entry.attempt {
-                let at = self.queues.comes_back(task_id, part);
+                let (kind, at) = (task.kind, self.queues.comes_back(task_id, part));
                 self.give_back(task_id, at, now_us);
                 let node = self.nodes.at_mut(id);
-                if entry.outcome == Outcome::Returned && entry.attempt >= node.revoked {
+                // A device that fails gives its tasks back, and its worker tries it ever more seldom.
+                let is_unasked = entry.outcome == Outcome::Returned && entry.attempt >= node.revoked;
+                if is_unasked && !kind.is_device() {
                     node.given_back.add();
                 }
                 let job = self.jobs.at_mut(entry.job);
@@ -61,20 +64,21 @@ impl Farm {
 
     /// The node can run the job after all, if it was given this since it refused that and had room for any of it.
     pub(crate) fn forget_refusal(&mut self, id: NodeId, entry: &ResultEntry<'_>, found: &Found) {
-        if found.lacks_all_room() {
+        if found.lacks_all_room() || self.jobs.at(entry.job).refused_by.is_empty() {
             return;
         }
+        let seat = self.queues.seat_with(id, entry.job, entry.lo);
         let refused_by = &mut self.jobs.at_mut(entry.job).refused_by;
-        if refused_by.get(&id).is_some_and(|refusal| entry.attempt >= refusal.after) {
-            refused_by.remove(&id);
+        if refused_by.get(&seat).is_some_and(|refusal| entry.attempt >= refusal.after) {
+            refused_by.remove(&seat);
         }
     }
 
-    /// The node lacks something that the job needs. The first word begins the pause until it is asked again; those
+    /// A seat lacks something that the job needs. The first word begins the pause until it is asked again; those
     /// that follow are of tasks that it had already, or the answer to that.
     pub(crate) fn on_refused(
         &mut self,
-        id: NodeId,
+        seat: Seat,
         (job_id, why): (JobId, String),
         now_us: u64,
         deeds: &mut Deeds,
@@ -82,12 +86,12 @@ impl Farm {
         // Of a job that has ended nothing is given out: there is nothing to remember.
         let Some(job) = self.jobs.unfinished_mut(job_id) else { return };
         let after = self.queues.next_attempt();
-        if let Some(refusal) = job.refused_by.get_mut(&id) {
+        if let Some(refusal) = job.refused_by.get_mut(&seat) {
             (refusal.why, refusal.after) = (why, after);
             return;
         }
-        job.refused_by.insert(id, Refusal { why: why.clone(), probe: Probe::first(now_us), after });
-        let node = self.nodes.at(id).name.clone();
+        job.refused_by.insert(seat, Refusal { why: why.clone(), probe: Probe::first(now_us), after });
+        let node = self.nodes.at(seat.node).name.clone();
         deeds.event(Event::NodeRefused { node, job: job_id, why });
         // What was kept for it may go to others.
         self.work_came();

@@ -9,9 +9,10 @@ use starfarm_protocol::wire::Held;
 
 use crate::farm::Farm;
 use crate::job::{Job, Sizing};
-use crate::limits::{CLAIM_SPREAD, CLAIM_TASKS, CLAIM_TIMES, GROWTH_MAX, PREFETCH_US};
+use crate::limits::{CLAIM_DEVICES, CLAIM_SPREAD, CLAIM_TASKS, CLAIM_TIMES, GROWTH_MAX, PREFETCH_US};
 use crate::queues::{NOBODY, Task, TaskId};
 use crate::runs::Runs;
+use crate::seat::Seat;
 
 /// What of a result's interval its node may report.
 #[derive(Debug)]
@@ -101,12 +102,13 @@ impl Farm {
 
     /// What a heartbeat lists and belongs to nobody since this scheduler's start is at its node, as far as one can hold so
     /// much.
-    pub(crate) fn claim(&mut self, id: NodeId, held: &Held, now_us: u64) {
+    pub(crate) fn claim(&mut self, seat: Seat, held: &Held, now_us: u64) {
+        let id = seat.node;
         let most = self.holds_at_most(id, self.jobs.at(held.job));
         let node = self.nodes.at_mut(id);
         let claimed = node.claimed.entry(held.job).or_default();
         let units = &mut self.jobs.at_mut(held.job).units;
-        *claimed += self.queues.claim(units, id, held.at(), most.saturating_sub(*claimed), now_us);
+        *claimed += self.queues.claim(units, seat, held.at(), most.saturating_sub(*claimed), now_us);
     }
 
     /// Units of a job that node `id` may hold from before this scheduler's start, by what was measured then: none where it was
@@ -115,19 +117,31 @@ impl Farm {
         if !self.nodes.is_of_before(id) {
             return 0;
         }
-        let slots = f64::from(self.nodes.at(id).slots());
+        let all = self.nodes.seats(id).map(|seat| self.holds_at_most_at(seat, job));
+        all.fold(0, u128::saturating_add)
+    }
+
+    /// The same of slots of one kind.
+    fn holds_at_most_at(&self, seat: Seat, job: &Job) -> u128 {
+        let slots = self.nodes.at(seat.node).slots_of(seat.kind);
+        // What a checkpoint knows of cores alone may be of devices as well.
+        let mean = match job.rates.mean(seat.kind) {
+            0.0 if seat.kind.is_device() => job.rates.standard() * CLAIM_DEVICES / CLAIM_SPREAD,
+            0.0 => job.rates.standard(),
+            mean => mean,
+        };
         let task = match job.facts.sizing {
             Sizing::Units(units) => units as f64,
-            Sizing::TargetUs(target_us) => job.mean_rate * CLAIM_SPREAD * target_us as f64 / 1e6,
+            Sizing::TargetUs(target_us) => mean * CLAIM_SPREAD * target_us as f64 / 1e6,
         };
-        let (rate, task) = match job.rates.get(&id) {
+        let (rate, task) = match job.rates.get(seat) {
             Some(rate) => (rate.units_per_s, task.max(rate.largest as f64) * GROWTH_MAX as f64),
-            None if job.mean_rate == 0.0 => return u128::MAX,
-            None => (job.mean_rate * CLAIM_SPREAD, task),
+            None if job.rates.are_unknown() => return u128::MAX,
+            None => (mean * CLAIM_SPREAD, task),
         };
         let ahead = CLAIM_TIMES * rate * PREFETCH_US as f64 / 1e6;
         let tasks = (CLAIM_TASKS as f64) * task.max(job.facts.work.first_units as f64);
-        (slots * (ahead + tasks)) as u128
+        (f64::from(slots) * (ahead + tasks)) as u128
     }
 
     /// The first heartbeat of an incarnation lists what it holds: of what an earlier scheduler gave out it may report that.

@@ -10,6 +10,7 @@ use crate::found::Found;
 use crate::job::Job;
 use crate::limits::{RETURN_PAUSE_MIN_US, ROOM_PAUSE_MAX_US, ROOMLESS_UNITS_MAX};
 use crate::queues::Class;
+use crate::seat::Seat;
 
 impl Farm {
     /// A node has no room for the files of these units of a result, in order: they go to others, and to those that have said so
@@ -53,7 +54,7 @@ impl Farm {
                 why => why,
             };
             let why = format!("of {ROOMLESS_UNITS_MAX} units and more: {why}");
-            self.on_refused(id, (entry.job, why), now_us, deeds);
+            self.on_refused(Seat::cores(id), (entry.job, why), now_us, deeds);
         }
         count
     }

@@ -64,7 +64,7 @@ impl Farm {
             self.queues.offer(id, offers, now_us, |task| {
                 // A deleted job may have left it behind; nobody needs to run that.
                 if let Some(job) = jobs.get(task.job) {
-                    packer.offer_of(&offer(task, job), job.needs());
+                    packer.offer_of(&offer(task, job), job.needs_on(task.kind), task.kind);
                 }
             });
             self.send(id, packer, deeds);
@@ -104,7 +104,7 @@ impl Farm {
         let (mut packer, jobs) = (Packer::new(), &self.jobs);
         let repeated = self.queues.repeat(id, node.rtt.rto_us(), OFFERS_PER_DATAGRAM, now_us, |task| {
             if let Some(job) = jobs.get(task.job) {
-                packer.offer_of(&offer(task, job), job.needs());
+                packer.offer_of(&offer(task, job), job.needs_on(task.kind), task.kind);
             }
         }) as u64;
         if repeated > 0 {

@@ -9,6 +9,7 @@ use crate::deed::Deeds;
 use crate::farm::Farm;
 use crate::job::Job;
 use crate::node::Stay;
+use crate::seat::Seat;
 
 impl Farm {
     /// A node says how long it stays. It says so with each heartbeat; the first one is told.
@@ -25,11 +26,11 @@ impl Farm {
         }
     }
 
-    /// Tasks that node `id` may have if each of the next ones takes `next_us`, so that all are over before it leaves.
-    pub(crate) fn tasks_in_time(&self, id: NodeId, next_us: f64, now_us: u64) -> usize {
-        let Some(free_us) = self.free_us(id, next_us, now_us) else { return usize::MAX };
-        let slots = usize::from(self.nodes.at(id).slots()).max(1);
-        let before = self.given(id).all() / slots;
+    /// Tasks that `seat` may have if each of the next ones takes `next_us`, so that all are over before its node leaves.
+    pub(crate) fn tasks_in_time(&self, seat: Seat, next_us: f64, now_us: u64) -> usize {
+        let Some(free_us) = self.free_us(seat, next_us, now_us) else { return usize::MAX };
+        let slots = usize::from(self.nodes.at(seat.node).slots_of(seat.kind)).max(1);
+        let before = self.given(seat).all() / slots;
         // One for each slot tells how long they take.
         let rounds = if next_us == 0.0 {
             usize::from(before == 0)
@@ -39,21 +40,28 @@ impl Farm {
         before.saturating_add(rounds).saturating_mul(slots)
     }
 
-    /// Node `id` would be done with so many units of a job before it leaves, if it began at once.
-    pub(crate) fn has_time(&self, job: &Job, id: NodeId, units: u128, now_us: u64) -> bool {
-        let Some(stay) = self.nodes.at(id).stay else { return true };
-        let rate = job.rate_on(id);
+    /// Some slots of node `id` that could run the job have the time for a task of it.
+    pub(crate) fn has_time_for_one(&self, job: &Job, id: NodeId, now_us: u64) -> bool {
+        let could = self.nodes.seats(id).filter(|seat| job.could_run_at(*seat, &self.nodes));
+        could.into_iter().any(|seat| self.next_task(job, seat, now_us).is_some())
+    }
+
+    /// `seat` would be done with so many units of a job before its node leaves, if it began at once.
+    pub(crate) fn has_time(&self, job: &Job, seat: Seat, units: u128, now_us: u64) -> bool {
+        let Some(stay) = self.nodes.at(seat.node).stay else { return true };
+        let rate = job.rate_on(seat);
         let takes_us = if rate > 0.0 { units as f64 * 1e6 / rate } else { 0.0 };
         now_us < stay.works_us && takes_us <= (stay.works_us - now_us) as f64
     }
 
-    /// What is left of node `id`'s time once its slots are free, the next task taking `next_us`, 0 where nobody knows; none
-    /// where it stays.
-    pub(crate) fn free_us(&self, id: NodeId, next_us: f64, now_us: u64) -> Option<u64> {
-        let node = self.nodes.at(id);
+    /// What is left of the time of `seat` once its slots are free, the next task taking `next_us`, 0 where nobody knows; none
+    /// where its node stays.
+    pub(crate) fn free_us(&self, seat: Seat, next_us: f64, now_us: u64) -> Option<u64> {
+        let node = self.nodes.at(seat.node);
         let left_us = node.stay?.works_us.saturating_sub(now_us);
-        let task_us = if node.task_us > 0.0 { node.task_us } else { next_us };
-        let before = self.given(id).all() / usize::from(node.slots()).max(1);
+        let known_us = node.filling(seat.kind).task_us;
+        let task_us = if known_us > 0.0 { known_us } else { next_us };
+        let before = self.given(seat).all() / usize::from(node.slots_of(seat.kind)).max(1);
         Some(left_us.saturating_sub((before as f64 * task_us) as u64))
     }
 }

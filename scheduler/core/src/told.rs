@@ -13,7 +13,7 @@ pub(crate) struct Told {
     pub(crate) state: Option<NodeState>,
     pub(crate) why: Option<QuarantineReason>,
     pub(crate) doing: Doing,
-    pub(crate) load: Option<(u64, u64, u64, Vec<u16>)>,
+    pub(crate) load: Option<(u64, u64, u64, [Vec<u64>; 2])>,
 }
 
 /// What a node does, as far as pictures show it.

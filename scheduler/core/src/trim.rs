@@ -16,6 +16,7 @@ use crate::job::{Job, Sizing};
 use crate::limits::{COPY_GAIN, COPY_GAIN_US, HUNGRY_LOOKS, TRIM_TARGETS, TRIMS_MAX};
 use crate::nodes::Reach;
 use crate::queues::{State, Task, TaskId};
+use crate::seat::Seat;
 
 /// A task that lasts far longer than it should.
 #[derive(Clone, Copy)]
@@ -96,7 +97,7 @@ impl Farm {
     fn may_run(&self, task: &Task) -> bool {
         let node = self.nodes.at(task.node);
         let names_all = node.running.len() < RUNNING_MAX;
-        let has_more = self.queues.held(task.node) > usize::from(node.slots());
+        let has_more = self.queues.held(task.seat()) > usize::from(node.slots_of(task.kind));
         self.runs_in(task).next().is_some() || !(names_all || has_more)
     }
 
@@ -136,14 +137,16 @@ impl Farm {
         let all =
             std::iter::successors(self.nodes.hungry_from(NodeId(0), Reach::Slots), |from| hungry(*from));
         all.take(HUNGRY_LOOKS).any(|other| {
-            let rate = job.rate_on(other);
-            let unit_us = if rate > 0.0 { 1e6 / rate } else { 0.0 };
-            let idles = self.has_slots(job, other) && self.nodes.at(other).health().takes_tasks();
-            let may = other != id
-                && job.could_run(other, &self.nodes)
-                && self.may_hold(job, other)
-                && self.has_time(job, other, 1, now_us);
-            may && idles && COPY_GAIN * unit_us + COPY_GAIN_US < left_us
+            let idles = |seat: Seat| {
+                let rate = job.rate_on(seat);
+                let unit_us = if rate > 0.0 { 1e6 / rate } else { 0.0 };
+                job.could_run_at(seat, &self.nodes)
+                    && self.has_slots(job, seat)
+                    && self.has_time(job, seat, 1, now_us)
+                    && COPY_GAIN * unit_us + COPY_GAIN_US < left_us
+            };
+            let may = other != id && self.may_hold(job, other) && self.nodes.at(other).health().takes_tasks();
+            may && self.nodes.seats(other).any(idles)
         })
     }
 }
@@ -152,9 +155,9 @@ impl Farm {
 /// knows.
 fn should_take_us(job: &Job, task: &Task) -> Option<u64> {
     match job.facts.sizing {
-        Sizing::TargetUs(_) => job.task_us(task.node),
-        Sizing::Units(_) if job.mean_rate > 0.0 => {
-            let took_us = task.at.units() as f64 * 1e6 / job.mean_rate;
+        Sizing::TargetUs(_) => job.task_us(task.seat()),
+        Sizing::Units(_) if job.rates.mean(task.kind) > 0.0 => {
+            let took_us = task.at.units() as f64 * 1e6 / job.rates.mean(task.kind);
             Some((took_us as u64).max(job.target_us()))
         }
         Sizing::Units(_) => None,

@@ -1,13 +1,15 @@
 //! Questions about the farm, answered as the values that admin commands print. Nothing here changes anything, but for
 //! ratings, which age when they are looked at.
 
+use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Unbounded};
 
 use starfarm_events::Sample;
 use starfarm_protocol::admin::{
-    ConflictInfo, DoubtfulInfo, FailedInfo, JobInfo, NeedsInfo, NetworkInfo, NodeInfo, Refusal, StatusInfo,
-    TrustInfo, UntrueInfo,
+    ConflictInfo, DeviceInfo, DevicesInfo, DoubtfulInfo, FailedInfo, JobInfo, NeedsInfo, NetworkInfo,
+    NodeInfo, RateInfo, Refusal, StatusInfo, TrustInfo, UntrueInfo,
 };
+use starfarm_protocol::devices::SlotKind;
 use starfarm_protocol::ids::{ContentHash, JobId, NodeId};
 use starfarm_protocol::limits::DATAGRAM_BYTES_MAX;
 use starfarm_protocol::reason::HoldReason;
@@ -19,12 +21,17 @@ use starfarm_protocol::units::Units;
 use starfarm_protocol::wire::FailReason;
 
 use crate::farm::Farm;
+use crate::filling::DevicesAt;
 use crate::job::{Body, FailedUnit, Job, JobState};
+use crate::jobs::Jobs;
 use crate::links;
 use crate::node::Node;
-use crate::queues::Class;
+use crate::queues::{Class, Queues, Task};
+use crate::seat::Seat;
 use crate::told::{Totals, Verdict, Verdicts};
 
+/// Tasks of a node that are looked at for what its slots compute.
+const RATED_TASKS: usize = 256;
 /// Failed units that come with a job. All of them are in its results.
 const FAILURES_SHOWN: usize = 20;
 
@@ -168,8 +175,8 @@ impl Farm {
         let (rate, end_us) = (self.speed(job, now_us), totals.ended_us.unwrap_or(now_us));
         assert_eq!(done + failed + out + pending + abandoned, job.facts.units, "each unit is in one class");
         assert!(rate.is_finite() && rate >= 0.0, "a speed is a number");
-        let refused = |(id, refusal): (&NodeId, &crate::job::Refusal)| Refusal {
-            node: self.name_of(*id),
+        let refused = |(seat, refusal): (&Seat, &crate::job::Refusal)| Refusal {
+            node: self.name_of(seat.node),
             why: refusal.why.clone(),
         };
         let (waits_for, roomless) = (self.waits_for(job), job.waits_for_room());
@@ -225,7 +232,7 @@ impl Farm {
     /// computed, however fast it would go.
     pub(crate) fn speed(&self, job: &Job, now_us: u64) -> f64 {
         let [_, _, out, ..] = job.classes();
-        let told = job.mean_rate * self.live_places(job) as f64;
+        let told = self.told_speed(job);
         if job.active() { told.min(job.pace.most(out, now_us)) } else { 0.0 }
     }
 
@@ -300,9 +307,12 @@ impl Farm {
     pub fn nodes(&mut self, now_us: u64) -> Vec<NodeInfo> {
         let (queues, jobs) = (&self.queues, &self.jobs);
         let info = |(id, node): (NodeId, &mut Node)| {
+            let rates = rates_at(id, queues, jobs);
+            let devices = node.all_devices().iter().map(|at| devices_info(id, at, queues, &rates)).collect();
             let runs = node.running.iter().filter_map(|(job, _)| jobs.get(*job)).map(Job::needs);
             let taken = runs.fold(Resources::NONE, Resources::plus);
-            node_info(id, node, queues.held(id), taken, now_us)
+            let info = node_info(id, node, queues.held_by(id), taken, now_us);
+            NodeInfo { rate: rates.get(&SlotKind::CORES).copied(), devices, ..info }
         };
         self.nodes.iter_mut().map(info).collect()
     }
@@ -432,7 +442,7 @@ fn node_info(id: NodeId, node: &mut Node, held: usize, taken: Resources, now_us:
         slots: node.slots(),
         power: node.rating.power(now_us),
         tasks: held as u64,
-        tasks_queued: node.queued_tasks.into(),
+        tasks_queued: node.queued(),
         tasks_done: node.totals.tasks_done,
         units_done: Units(node.totals.units_done),
         speed_ups: node.totals.speed_ups,
@@ -461,6 +471,41 @@ fn node_info(id: NodeId, node: &mut Node, held: usize, taken: Resources, now_us:
         slots_taken: taken.of(Resource::Slots),
         memory_claimed_bytes: taken.of(Resource::Memory),
         accelerators: facts.map(|facts| facts.accelerators.clone()),
+        rate: None,
+        devices: Vec::new(),
+    }
+}
+
+/// What slots of each kind of a node compute, by a job of which they have tasks.
+fn rates_at(id: NodeId, queues: &Queues, jobs: &Jobs) -> BTreeMap<SlotKind, RateInfo> {
+    let rate = |task: &Task| {
+        let rate = jobs.get(task.job)?.rates.get(task.seat())?;
+        Some((task.kind, RateInfo { job: task.job, units_per_s: rate.units_per_s }))
+    };
+    // A node may have thousands, and most of them of one job.
+    queues.tasks_at(id).take(RATED_TASKS).filter_map(rate).collect()
+}
+
+fn devices_info(
+    id: NodeId,
+    at: &DevicesAt,
+    queues: &Queues,
+    rates: &BTreeMap<SlotKind, RateInfo>,
+) -> DevicesInfo {
+    let (told, facts) = (&at.told, &at.told.facts);
+    DevicesInfo {
+        kind: told.kind,
+        name: facts.name.clone(),
+        device: facts.kind,
+        platform: facts.platform.clone(),
+        driver: facts.driver.clone(),
+        opencl: format!("{}.{}", facts.version.0, facts.version.1),
+        memory_bytes: facts.memory_bytes,
+        compute_units: facts.compute_units,
+        slots: told.slots.iter().map(|&(state, load)| DeviceInfo { state, load: load.into() }).collect(),
+        tasks: queues.held(Seat::new(id, told.kind)) as u64,
+        tasks_queued: told.queued_tasks.into(),
+        rate: rates.get(&told.kind).copied(),
     }
 }
 

@@ -151,7 +151,7 @@ impl Farm {
             *busy_us = busy_us.saturating_add(entry.duration_us);
             *ended_us = (*ended_us).max(over_us);
             // They came together but ran one after another: the slots were no busier than they can be.
-            let at_least_us = *busy_us / u64::from(node.slots().max(1));
+            let at_least_us = *busy_us / u64::from(node.all_slots().max(1));
             *begun_us = (*begun_us).min(began_us).min(ended_us.saturating_sub(at_least_us));
             return;
         }
@@ -180,8 +180,8 @@ fn tell_load(id: NodeId, node: &mut Node, queues: &Queues, now_us: u64, deeds: &
     if !node.health().is_there() {
         return;
     }
-    let (tasks, queued) = (queues.held(id) as u64, u64::from(node.queued_tasks));
-    let load = Some((tasks, queued, node.totals.tasks_done, node.load.clone()));
+    let (tasks, queued) = (queues.held_by(id) as u64, node.queued());
+    let load = Some((tasks, queued, node.totals.tasks_done, [node.loads(), node.device_loads()]));
     if node.told.load == load {
         return;
     }
@@ -192,6 +192,7 @@ fn tell_load(id: NodeId, node: &mut Node, queues: &Queues, now_us: u64, deeds: &
         queued,
         power: rounded(node.rating.power(now_us)),
         load: node.loads(),
+        devices: node.device_loads(),
         idle_us: node.idle_us,
         tasks_done: node.totals.tasks_done,
         units_done: node.totals.units_done,

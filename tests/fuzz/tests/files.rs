@@ -169,6 +169,7 @@ fn frames_and_heads_of_segments() {
 #[test]
 fn spools() {
     let config = || worker::Config {
+        devices: Vec::new(),
         boot: Boot(1),
         slots: 1,
         memory_bytes: 0,

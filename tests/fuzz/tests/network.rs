@@ -165,6 +165,7 @@ fn the_schedulers_core() {
 #[test]
 fn the_workers_core() {
     let config = || worker::Config {
+        devices: Vec::new(),
         boot: Boot(1),
         slots: 2,
         memory_bytes: 0,

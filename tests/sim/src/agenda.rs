@@ -61,6 +61,8 @@ pub(crate) enum What {
     EndSecond(Incarnation),
     /// A machine starts its worker anew, or goes on after a pause.
     Wake(MachineId, u32),
+    /// A device that was sick is tried again: machine, its life, slot.
+    DeviceBack(MachineId, u32, u16),
     /// A machine whose worker has started has booted.
     Booted(MachineId, u32),
     /// A program has named units, or none, for that scheduler.

@@ -1,5 +1,6 @@
 //! A worker's end: what reaches it, what its core wants done, what its slots report.
 
+use starfarm_protocol::devices::DeviceState;
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::resources::{GPU_PARTS, Resource, Resources};
 use starfarm_protocol::wire::{Heartbeat, Held, Message, Outcome, Packer, messages};
@@ -8,6 +9,8 @@ use starfarm_worker_core::{Deed, Task};
 use crate::agenda::{MachineId, Parcel, Session, What};
 use crate::machine::Process;
 use crate::network::Way;
+use crate::plan::us;
+use crate::random::Chance;
 use crate::sim::{SPINS_MAX, Sim};
 use crate::slot::{Report, Slot, Surroundings};
 use crate::violation::{Broken, rule};
@@ -226,27 +229,53 @@ impl Sim {
         )?;
         let m = &self.machines[machine as usize];
         let needs = |id: JobId| self.jobs[id.0 as usize - 1].needs();
-        let running = m.slots.iter().filter_map(Slot::unit).map(|(job, _)| needs(job));
-        let taken = running.fold(needs(tasks[0].job), Resources::plus);
+        let running = (0..).zip(&m.slots).filter_map(|(at, slot)| Some((at, slot.unit()?.0)));
+        let running = running.map(|(at, job)| m.takes(at, needs(job)));
+        let taken = running.fold(m.takes(slot, needs(tasks[0].job)), Resources::plus);
         let gpus = u64::from(m.group.gpus) * GPU_PARTS;
         let has = Resources::new(m.group.slots, m.group.memory).with(Resource::Gpus, gpus);
         rule(has.fits(taken), "what runs at one time fits into its machine", || {
             format!("{taken:?} of {has:?} of node {machine}")
         })?;
         let m = &mut self.machines[machine as usize];
-        m.cards.insert(slot, cards);
+        let own = m.card_of(slot);
+        m.cards.insert(slot, own.map_or(cards, |card| vec![card]));
         for card in 0..m.group.gpus {
             let has = |slot: u16| m.cards.get(&slot).is_some_and(|cards| cards.contains(&card));
             let job = |at: usize| {
                 if at == usize::from(slot) { Some(tasks[0].job) } else { Some(m.slots[at].unit()?.0) }
             };
-            let on_it = (0..m.slots.len()).filter(|at| has(*at as u16)).filter_map(job);
-            let parts: u64 = on_it.map(|job| needs(job).of(Resource::Gpus).min(GPU_PARTS)).sum();
+            let on_it = (0..m.slots.len()).filter(|at| has(*at as u16)).filter_map(|at| Some((at, job(at)?)));
+            let parts =
+                |(at, job): (usize, JobId)| m.takes(at as u16, needs(job)).of(Resource::Gpus).min(GPU_PARTS);
+            let parts: u64 = on_it.map(parts).sum();
             rule(parts <= GPU_PARTS, "a card is given as often as it can be", || {
                 format!("card {card} of node {machine}")
             })?;
         }
+        if let Some(device) = m.group.device(slot).cloned()
+            && m.random.happens(Chance::new(device.fails))
+        {
+            let (sick_us, now_us, life) = (us(device.sick_s), m.clock_us(self.now_us), m.life);
+            m.worker.on_device(slot, DeviceState::Sick, now_us, deeds);
+            tasks.iter().for_each(|task| m.worker.on_task_end(slot, task.attempt, now_us, deeds));
+            self.agenda.at(self.now_us + sick_us, What::DeviceBack(machine, life, slot));
+            return Ok(());
+        }
         self.on_slot(machine, slot, deeds, |slot, around, out| slot.start(tasks, around, out)).map(|_| ())
+    }
+
+    /// A device that was sick is tried again.
+    pub(crate) fn device_back(&mut self, machine: MachineId, life: u32, slot: u16) -> Result<(), Broken> {
+        if self.held_up(machine, What::DeviceBack(machine, life, slot)) {
+            return Ok(());
+        }
+        let mut deeds = std::mem::take(&mut self.deeds);
+        let m = &mut self.machines[machine as usize];
+        if m.life == life {
+            m.worker.on_device(slot, DeviceState::Ready, m.clock_us(self.now_us), &mut deeds);
+        }
+        self.settle(machine, deeds)
     }
 
     /// Something happens to a slot: its reports go to the worker. True where the worker died of it.
@@ -265,7 +294,7 @@ impl Sim {
             now_us: self.now_us,
             jobs: &mut self.jobs,
             random: &mut m.random,
-            speed: m.speed,
+            speed: m.speed * m.group.device(slot).map_or(1.0, |device| device.speed),
             noise: m.group.noise,
             sick: m.group.sick,
             gives_back: m.group.gives_back,

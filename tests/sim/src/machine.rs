@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use starfarm_protocol::ids::{Boot, Epoch, FarmId, JobId};
+use starfarm_protocol::resources::{GPU_PARTS, Resource, Resources};
 use starfarm_protocol::settings::Settings;
 use starfarm_worker_core::{Config, Known, Limits, Worker};
 
@@ -133,12 +134,27 @@ impl Machine {
             let spool = std::mem::take(&mut self.spool);
             self.worker.restore(&spool).expect("the spool is as the core wrote it");
         }
-        self.slots = (0..self.group.slots).map(|_| Slot::default()).collect();
+        self.slots = (0..self.group.all_slots()).map(|_| Slot::default()).collect();
         self.late.clear();
         self.late_datagrams = 0;
         self.returns_us = self.group.again_s.map(us);
         (self.booted_us, self.up_us, self.tick_us) = (now_us, now_us, u64::MAX);
         self.process = Process::Up;
+    }
+
+    /// What a run takes there that takes `needs` of the cores: on a device that is the device's card.
+    pub(crate) fn takes(&self, slot: u16, needs: Resources) -> Resources {
+        match self.group.device(slot) {
+            Some(_) => Resources::NONE.with(Resource::Gpus, self.card_of(slot).map_or(0, |_| GPU_PARTS)),
+            None => needs,
+        }
+    }
+
+    /// The card that a device is.
+    pub(crate) fn card_of(&self, slot: u16) -> Option<u16> {
+        let place = slot.checked_sub(self.group.slots)?;
+        let cards = self.group.alike_devices().into_iter().flat_map(|alike| alike.cards);
+        cards.into_iter().nth(place.into())?
     }
 
     /// The time on its own clock.
@@ -181,7 +197,7 @@ impl Machine {
     /// Adds the slots' time since the last look.
     pub(crate) fn account(&mut self, now_us: u64) {
         if self.process == Process::Up {
-            self.totals.available_us += (now_us - self.up_us) * u64::from(self.group.slots);
+            self.totals.available_us += (now_us - self.up_us) * u64::from(self.group.all_slots());
         }
         self.up_us = now_us;
     }
@@ -189,6 +205,7 @@ impl Machine {
 
 fn config(group: &Group, boot: u64, seed: u64, died_running: Vec<(JobId, u128)>, known: Known) -> Config {
     Config {
+        devices: group.alike_devices(),
         boot: Boot(boot),
         slots: group.slots,
         memory_bytes: group.memory,

@@ -133,6 +133,7 @@ impl Sim {
                 self.booted(machine, life);
                 Ok(())
             }
+            What::DeviceBack(machine, life, slot) => self.device_back(machine, life, slot),
             What::Plan => self.fault(),
             What::Sample => self.sample(),
         }

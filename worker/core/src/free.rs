@@ -50,6 +50,13 @@ impl Free {
         (cards.len() >= count).then(|| cards.into_iter().take(count).collect())
     }
 
+    /// A device that is this card may run something now.
+    pub(crate) fn is_whole(&self, card: u16, first: First) -> bool {
+        let is_kept =
+            |(number, kept): &(u64, Vec<u16>)| first == First::Passed(*number) && kept.contains(&card);
+        self.cards.get(usize::from(card)) == Some(&GPU_PARTS) && !self.kept.as_ref().is_some_and(is_kept)
+    }
+
     pub(crate) fn fits(&self, run: Resources, first: First) -> bool {
         self.place(run, first).is_some()
     }

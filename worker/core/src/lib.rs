@@ -11,7 +11,9 @@
 //! carries whatever a batch brought about.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod asks;
 mod attempts;
+mod device;
 mod drain;
 mod free;
 mod held;
@@ -21,6 +23,7 @@ mod load;
 mod outbox;
 mod queue;
 mod riders;
+mod says;
 mod scheduler;
 mod slots;
 mod spool;
@@ -29,5 +32,5 @@ mod types;
 mod worker;
 
 pub use spool::SpoolError;
-pub use types::{Config, Counters, Deed, Known, Limits, Look, Part, Task};
+pub use types::{AlikeDevices, Config, Counters, Deed, Known, Limits, Look, Part, Task};
 pub use worker::Worker;

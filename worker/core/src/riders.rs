@@ -1,22 +1,16 @@
 //! What rides on a worker's datagrams beside its results: which tasks it has, whether it wants more of them or fewer,
 //! and what its machine is. When a datagram leaves is decided in `worker`.
 
+use starfarm_protocol::devices::SlotKind;
 use starfarm_protocol::ids::Attempt;
 use starfarm_protocol::limits::RIDE_US;
 use starfarm_protocol::wire::{Facts, Feedback, Packer};
 
+use crate::asks::Asks;
 use crate::attempts::Attempts;
-use crate::queue::Queue;
 
-/// The scheduler's sliding windows are seconds long, so it learns nothing from requests that come faster
-/// than this.
-const FEEDBACK_US: u64 = 100_000;
-/// Who asks for more and gets none asks half as often each time, down to once in this: there is none.
-const FEEDBACK_MAX_US: u64 = 60_000_000;
 /// Facts are told again after this: a scheduler that was started anew knows none.
 const FACTS_US: u64 = 60_000_000;
-/// A queue that lasts longer than this is too long: twice the prefetch of 60 s (DESIGN, section 6).
-const QUEUE_LASTS_MAX_US: u64 = 2 * 60_000_000;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Riders {
@@ -25,19 +19,31 @@ pub(crate) struct Riders {
     /// Attempts to acknowledge, and when at the latest.
     acks: Attempts,
     ack_at: Option<u64>,
-    feedback: Feedback,
+    /// What was asked for, by kind of slots, the cores first.
+    asks: Vec<Asks>,
     feedback_sent: Feedback,
     /// Times that the worker became able to run what it refused.
     able_again: u32,
     /// Facts go with the first heartbeat from then on.
     facts_at: u64,
-    /// When it asked for more last, and how long it waits before it asks again.
-    speed_up_us: u64,
-    speed_up_pause_us: u64,
-    slow_down_at: u64,
 }
 
 impl Riders {
+    /// Of a worker with so many kinds of slots.
+    pub(crate) fn new(kinds: usize) -> Self {
+        Self { asks: vec![Asks::default(); kinds], ..Self::default() }
+    }
+
+    /// What is asked for of slots of one kind.
+    pub(crate) fn asks(&mut self, kind: SlotKind) -> &mut Asks {
+        &mut self.asks[usize::from(kind.0)]
+    }
+
+    /// The totals of that.
+    pub(crate) fn feedback(&self, kind: SlotKind) -> Feedback {
+        self.asks[usize::from(kind.0)].feedback
+    }
+
     /// When a datagram must leave, whatever else is due.
     pub(crate) fn deadline(&self) -> u64 {
         self.ack_at.unwrap_or(u64::MAX)
@@ -80,9 +86,10 @@ impl Riders {
         }
         self.ack_at = None;
         self.check();
-        if beat || self.feedback != self.feedback_sent {
-            packer.feedback(&self.feedback);
-            self.feedback_sent = self.feedback;
+        let feedback = self.feedback(SlotKind::CORES);
+        if beat || feedback != self.feedback_sent {
+            packer.feedback(&feedback);
+            self.feedback_sent = feedback;
         }
     }
 
@@ -99,31 +106,6 @@ impl Riders {
         if let Some(facts) = facts.filter(|_| self.facts_at <= now_us) {
             packer.facts(facts);
             self.facts_at = now_us + FACTS_US;
-        }
-    }
-
-    /// A new task came: the next request may follow the last one as soon as any.
-    pub(crate) fn fed(&mut self) {
-        self.speed_up_pause_us = self.speed_up_pause_us.min(FEEDBACK_US);
-    }
-
-    /// Asks for more when what waits takes fewer slots than there are, less and less often until a task comes; for
-    /// less when the queue is nearly full or lasts too long. Each at most once in `FEEDBACK_US`. An idle worker
-    /// asks at its heartbeats only, since nothing else happens there.
-    pub(crate) fn weigh(&mut self, queue: &Queue, queue_tasks_max: u32, slots: u16, now_us: u64) {
-        let waiting = queue.len();
-        if queue.slots() < u64::from(slots) {
-            if now_us >= self.speed_up_us.saturating_add(self.speed_up_pause_us) {
-                self.speed_up_us = now_us;
-                self.speed_up_pause_us = (2 * self.speed_up_pause_us).clamp(FEEDBACK_US, FEEDBACK_MAX_US);
-                self.feedback.speed_ups = self.feedback.speed_ups.wrapping_add(1);
-            }
-        } else if now_us >= self.slow_down_at {
-            self.slow_down_at = now_us + FEEDBACK_US;
-            let nearly_full = waiting * 4 > queue_tasks_max as usize * 3;
-            if nearly_full || queue.lasts_us(slots) > QUEUE_LASTS_MAX_US {
-                self.feedback.slow_downs = self.feedback.slow_downs.wrapping_add(1);
-            }
         }
     }
 }

@@ -3,14 +3,16 @@
 
 use std::collections::VecDeque;
 
+use starfarm_protocol::devices::{DeviceState, SlotKind};
 use starfarm_protocol::ids::{Attempt, Epoch, JobId};
 use starfarm_protocol::resources::{Resource, Resources, cards};
 use starfarm_protocol::wire::{Cancel, Held, Load};
 
+use crate::device::Device;
 use crate::free::{First, Free};
 use crate::load::Meter;
 use crate::queue::Waiting;
-use crate::types::{Part, Task};
+use crate::types::{AlikeDevices, Part, Task};
 
 /// A task on a slot: running, or next in its bundle.
 #[derive(Clone, Copy, Debug)]
@@ -59,6 +61,8 @@ struct Slot {
     with: Vec<u16>,
     /// Cards that its bundle has.
     cards: Vec<u16>,
+    /// The device that it is; none of a core.
+    device: Option<Device>,
     /// Its bundle was started before tasks that had waited for longer, and that number of them is still the first.
     passed: Option<u64>,
 }
@@ -71,17 +75,20 @@ impl Slot {
         takes: Resources::NONE,
         with: Vec::new(),
         cards: Vec::new(),
+        device: None,
         passed: None,
     };
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Slots {
+    /// Those of the cores, and behind them the devices, kind by kind.
     slots: Vec<Slot>,
+    cores: u16,
     /// What the worker has, and what of that is free.
     has: Resources,
     free: Free,
-    /// Idle slots; the next one to use is last.
+    /// Idle cores; the next one to use is last.
     idle: Vec<u16>,
     /// Tasks on slots that are not let go.
     wanted: usize,
@@ -92,13 +99,14 @@ pub(crate) struct Slots {
 }
 
 impl Slots {
-    pub(crate) fn new(has: Resources, now_us: u64) -> Self {
-        let count =
+    pub(crate) fn new(has: Resources, devices: &[AlikeDevices], now_us: u64) -> Self {
+        let cores =
             u16::try_from(has.of(Resource::Slots)).expect("a worker has as many slots as its hello says");
-        let slots = vec![Slot::IDLE; usize::from(count)];
-        let meter = Meter::new(count, now_us);
-        let idle = (0..count).rev().collect();
-        Self { slots, has, free: Free::new(has), idle, wanted: 0, seen: meter.clone(), meter }
+        let mut slots = vec![Slot::IDLE; usize::from(cores)];
+        slots.extend(Device::all(devices).map(|device| Slot { device: Some(device), ..Slot::IDLE }));
+        let meter = Meter::new(slots.len() as u16, now_us);
+        let idle = (0..cores).rev().collect();
+        Self { slots, cores, has, free: Free::new(has), idle, wanted: 0, seen: meter.clone(), meter }
     }
 
     /// What the worker has.
@@ -133,16 +141,88 @@ impl Slots {
         by.fold(Resources::NONE, |sum, slot| sum.plus(slot.takes))
     }
 
-    pub(crate) fn count(&self) -> u16 {
-        self.slots.len() as u16
+    /// The slots of its cores.
+    pub(crate) fn cores(&self) -> u16 {
+        self.cores
     }
 
-    pub(crate) fn idle(&self) -> usize {
+    /// How many of these are idle.
+    pub(crate) fn idle_cores(&self) -> usize {
         self.idle.len()
     }
 
+    /// Slots of all kinds that are idle.
+    pub(crate) fn idle(&self) -> usize {
+        self.idle.len()
+            + self.slots[self.cores.into()..].iter().filter(|slot| slot.running.is_empty()).count()
+    }
+
     pub(crate) fn all_idle(&self) -> bool {
-        self.idle.len() == self.slots.len()
+        self.idle() == self.slots.len()
+    }
+
+    /// What kind of slot it is; the cores' where there is none of that number.
+    pub(crate) fn kind(&self, number: u16) -> SlotKind {
+        let device = self.slots.get(usize::from(number)).and_then(|slot| slot.device);
+        device.map_or(SlotKind::CORES, |device| device.kind)
+    }
+
+    /// The kind and the state of each device.
+    pub(crate) fn devices(&self) -> impl Iterator<Item = (SlotKind, DeviceState)> {
+        let of = |slot: &Slot| {
+            let device = slot.device?;
+            let is_taken = slot.running.is_empty()
+                && device.card.is_some_and(|card| !self.free.is_whole(card, First::Is));
+            let state = if is_taken && device.state.is_usable() { DeviceState::Taken } else { device.state };
+            Some((device.kind, state))
+        };
+        self.slots[self.cores.into()..].iter().filter_map(of)
+    }
+
+    /// Slots of a kind that can be used.
+    pub(crate) fn usable(&self, kind: SlotKind) -> u16 {
+        match kind.is_device() {
+            true => self.devices().filter(|(of, state)| *of == kind && state.is_usable()).count() as u16,
+            false => self.cores,
+        }
+    }
+
+    /// The device of a slot does so now.
+    pub(crate) fn set_device(&mut self, number: u16, state: DeviceState) {
+        let slot = self.slots.get_mut(usize::from(number));
+        if let Some(device) = slot.and_then(|slot| slot.device.as_mut()) {
+            device.state = state;
+        }
+    }
+
+    /// Devices of a kind that would run something at once, beside what waits for cards as `first`.
+    pub(crate) fn free_devices(&self, kind: SlotKind, first: First) -> impl Iterator<Item = u16> {
+        let is_free = move |slot: &Slot| {
+            slot.running.is_empty()
+                && slot.device.is_some_and(|device| {
+                    let has_card = device.card.is_none_or(|card| self.free.is_whole(card, first));
+                    device.kind == kind && device.state.is_usable() && has_card
+                })
+        };
+        (0..)
+            .zip(&self.slots)
+            .skip(self.cores.into())
+            .filter(move |(_, slot)| is_free(slot))
+            .map(|(at, _)| at)
+    }
+
+    /// Gives a bundle to a device, which is free.
+    pub(crate) fn start_device(&mut self, number: u16, bundle: &[Waiting], now_us: u64) {
+        let slot = &mut self.slots[usize::from(number)];
+        let device = slot.device.expect("a device is found among devices");
+        assert!(slot.running.is_empty() && !bundle.is_empty(), "an idle device is given something");
+        (slot.takes, slot.cards) = (device.takes(), device.card.into_iter().collect());
+        self.free.take(slot.takes, &slot.cards);
+        slot.running.extend(bundle.iter().map(Running::new));
+        self.wanted += bundle.len();
+        self.meter.begin(number, now_us);
+        self.seen.begin(number, now_us);
+        self.check();
     }
 
     /// Tasks on slots whose rest will be reported.
@@ -204,8 +284,9 @@ impl Slots {
             let takes = std::mem::replace(&mut slot.takes, Resources::NONE);
             self.free.give_back(takes, &std::mem::take(&mut slot.cards));
             slot.passed = None;
+            let is_core = slot.device.is_none();
             for number in std::mem::take(&mut slot.with).into_iter().chain([number]) {
-                self.idle.push(number);
+                self.idle.extend(is_core.then_some(number));
                 self.meter.end(number, now_us);
                 self.seen.end(number, now_us);
             }
@@ -249,24 +330,26 @@ impl Slots {
         self.slots.iter().filter_map(|slot| slot.unit)
     }
 
-    /// How busy they were since this was asked last.
-    pub(crate) fn load(&mut self, now_us: u64) -> Load {
-        self.meter.report(now_us)
+    /// How busy the cores, and each device, were since this was asked last.
+    pub(crate) fn load(&mut self, now_us: u64) -> (Load, Vec<u16>) {
+        self.meter.report(self.cores.into(), now_us)
     }
 
     /// The same for somebody else, who asks at other times.
-    pub(crate) fn load_seen(&mut self, now_us: u64) -> Load {
-        self.seen.report(now_us)
+    pub(crate) fn load_seen(&mut self, now_us: u64) -> (Load, Vec<u16>) {
+        self.seen.report(self.cores.into(), now_us)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Running> {
         self.slots.iter().flat_map(|slot| &slot.running)
     }
 
-    /// What of the tasks on slots is not reported yet.
-    pub(crate) fn held(&self) -> impl Iterator<Item = Held> {
+    /// What of the tasks on slots of a kind is not reported yet.
+    pub(crate) fn held(&self, kind: SlotKind) -> impl Iterator<Item = Held> {
         let rest = |on: &Running| Held { job: on.task.job, lo: on.next, units: on.rest() };
-        self.iter().map(rest).filter(|held| held.units > 0)
+        let is_of = move |slot: &&Slot| slot.device.map_or(SlotKind::CORES, |device| device.kind) == kind;
+        let running = self.slots.iter().filter(is_of).flat_map(|slot| &slot.running);
+        running.map(rest).filter(|held| held.units > 0)
     }
 
     /// Lets go of the tasks that `gone` names: which were wanted, and the slots that must be told, with their job. A

@@ -3,18 +3,20 @@
 
 use std::collections::BTreeSet;
 
+use starfarm_protocol::devices::SlotKind;
 use starfarm_protocol::ids::{Attempt, Epoch, JobId};
 use starfarm_protocol::resources::Resources;
 use starfarm_protocol::wire::{Cancel, Held, Outcome};
 
-use crate::free::First;
+use crate::free::{First, Free};
 use crate::queue::{Queue, Room};
 use crate::slots::{Advance, Running, Slots};
-use crate::types::{Part, Task};
+use crate::types::{AlikeDevices, Part, Task};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Tasks {
-    queue: Queue,
+    /// What waits, by kind of slots, the cores first.
+    queues: Vec<Queue>,
     slots: Slots,
     /// The intervals, as offered, of what waits and of what runs and was not let go.
     index: BTreeSet<(JobId, u128, u64)>,
@@ -45,12 +47,24 @@ fn join(task: &mut Task, next: &Task) -> bool {
 }
 
 impl Tasks {
-    pub(crate) fn new(has: Resources, now_us: u64) -> Self {
-        Self { queue: Queue::default(), slots: Slots::new(has, now_us), index: BTreeSet::new() }
+    pub(crate) fn new(has: Resources, devices: &[AlikeDevices], now_us: u64) -> Self {
+        let queues = vec![Queue::default(); 1 + devices.len()];
+        Self { queues, slots: Slots::new(has, devices, now_us), index: BTreeSet::new() }
     }
 
-    pub(crate) fn queue(&self) -> &Queue {
-        &self.queue
+    /// What waits for slots of a kind.
+    pub(crate) fn queue(&self, kind: SlotKind) -> &Queue {
+        &self.queues[usize::from(kind.0)]
+    }
+
+    /// How many tasks wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.queues.iter().map(Queue::len).sum()
+    }
+
+    /// There are slots of that kind.
+    pub(crate) fn has_kind(&self, kind: SlotKind) -> bool {
+        usize::from(kind.0) < self.queues.len()
     }
 
     pub(crate) fn slots(&self) -> &Slots {
@@ -64,21 +78,21 @@ impl Tasks {
 
     /// Nothing waits and nothing runs.
     pub(crate) fn is_idle(&self) -> bool {
-        self.slots.all_idle() && self.queue.is_empty()
+        self.slots.all_idle() && self.waiting() == 0
     }
 
     pub(crate) fn has(&self, task: &Task) -> bool {
         self.index.contains(&interval(task))
     }
 
-    /// Puts a task into the queue; false where it is here already, and goes by the new number if it waits.
-    pub(crate) fn take(&mut self, task: Task, run: Resources, epoch: Epoch) -> bool {
-        assert!(self.slots.has().fits(run), "what never fits is refused");
+    /// Puts a task into the queue of such slots; false where it is here already, and goes by the new number if it waits.
+    pub(crate) fn take(&mut self, task: Task, (run, kind): (Resources, SlotKind), epoch: Epoch) -> bool {
+        assert!(kind.is_device() || self.slots.has().fits(run), "what never fits is refused");
         let new = self.index.insert(interval(&task));
         if new {
-            self.queue.push(task, run, epoch);
+            self.queues[usize::from(kind.0)].push(task, run, epoch);
         } else {
-            self.queue.renumber(&task, epoch);
+            self.queues.iter_mut().for_each(|queue| queue.renumber(&task, epoch));
         }
         self.check();
         new
@@ -86,7 +100,18 @@ impl Tasks {
 
     /// Takes out what waits and `gone` names, by job, attempt and epoch; neighbours are joined.
     pub(crate) fn take_back(&mut self, gone: impl Fn(JobId, Attempt, Epoch) -> bool) -> Vec<Task> {
-        let mut back = self.queue.revoke(|w| gone(w.task.job, w.task.attempt, w.epoch));
+        let of = |queue: &mut Queue| queue.revoke(|w| gone(w.task.job, w.task.attempt, w.epoch));
+        let back = self.queues.iter_mut().flat_map(of).collect();
+        self.joined(back)
+    }
+
+    /// Takes out what waits for slots of a kind; likewise.
+    pub(crate) fn take_waiting(&mut self, kind: SlotKind) -> Vec<Task> {
+        let back = self.queues[usize::from(kind.0)].revoke(|_| true);
+        self.joined(back)
+    }
+
+    fn joined(&mut self, mut back: Vec<Task>) -> Vec<Task> {
         back.iter().for_each(|task| self.forget(task));
         self.check();
         back.sort_unstable_by_key(|task| (task.job, task.lo));
@@ -109,7 +134,17 @@ impl Tasks {
 
     /// The next bundle for an idle slot, if there are both and it fits.
     pub(crate) fn start(&mut self, now_us: u64) -> Option<Started> {
-        let (first, run) = self.queue.first().filter(|_| self.slots.idle() > 0)?;
+        let kinds = (1..self.queues.len() as u8).map(SlotKind);
+        let started = self
+            .start_core(now_us)
+            .or_else(|| kinds.into_iter().find_map(|kind| self.start_device(kind, now_us)));
+        self.check();
+        started
+    }
+
+    fn start_core(&mut self, now_us: u64) -> Option<Started> {
+        let [queue, ..] = self.queues.as_mut_slice() else { unreachable!("there are cores") };
+        let (first, run) = queue.first().filter(|_| self.slots.idle_cores() > 0)?;
         let fits = self.slots.free().fits(run, First::Is);
         // What passed the first one, what may pass it next, and the first one itself fit together.
         let passing = match fits {
@@ -119,14 +154,30 @@ impl Tasks {
                 self.slots.has().minus(self.slots.passed(first).plus(run)).unwrap_or(Resources::NONE)
             }
         };
-        let bundle = self.queue.take(Room { free: self.slots.free(), passing });
+        let bundle = queue.take(Room { free: self.slots.free(), passing });
         if bundle.is_empty() {
             return None;
         }
         let (slot, cards) = self.slots.start(&bundle, (!fits).then_some(first), now_us);
-        self.check();
         let tasks = bundle.into_iter().map(|waiting| waiting.task).collect();
         Some(Started { slot, tasks, cards })
+    }
+
+    /// A device is given something, unless the task that waits for cores first is about to have its card.
+    fn start_device(&mut self, kind: SlotKind, now_us: u64) -> Option<Started> {
+        let first =
+            self.queues.first().and_then(Queue::first).map_or(First::Is, |(first, _)| First::Passed(first));
+        let queue = &mut self.queues[usize::from(kind.0)];
+        if queue.is_empty() {
+            return None;
+        }
+        let free: Vec<u16> = self.slots.free_devices(kind, first).collect();
+        let slot = *free.first()?;
+        let room = Free::new(Resources::new(free.len() as u16, 0));
+        let bundle = queue.take(Room { free: &room, passing: Resources::NONE });
+        self.slots.start_device(slot, &bundle, now_us);
+        let tasks = bundle.into_iter().map(|waiting| waiting.task).collect();
+        Some(Started { slot, tasks, cards: Vec::new() })
     }
 
     /// Units of a task on that slot are over; false where the part does not continue it.
@@ -138,7 +189,8 @@ impl Tasks {
             Advance::Whole(task) => self.forget(&task),
         }
         if part.outcome == Outcome::Done {
-            self.queue.learn(part.job, part.units, part.duration_us);
+            let kind = self.slots.kind(slot);
+            self.queues[usize::from(kind.0)].learn(part.job, part.units, part.duration_us);
         }
         self.check();
         true
@@ -154,10 +206,11 @@ impl Tasks {
         Some(ended)
     }
 
-    /// What is not reported yet.
-    pub(crate) fn held(&self) -> impl Iterator<Item = Held> {
-        let waiting = self.queue.iter().map(|task| Held { job: task.job, lo: task.lo, units: task.units });
-        waiting.chain(self.slots.held())
+    /// What slots of a kind have and did not report yet.
+    pub(crate) fn held(&self, kind: SlotKind) -> impl Iterator<Item = Held> {
+        let waiting =
+            self.queue(kind).iter().map(|task| Held { job: task.job, lo: task.lo, units: task.units });
+        waiting.chain(self.slots.held(kind))
     }
 
     fn forget(&mut self, task: &Task) {
@@ -166,7 +219,7 @@ impl Tasks {
 
     /// All that is here is in the index, and nothing else.
     fn check(&self) {
-        let here = self.queue.len() + self.slots.wanted();
+        let here = self.waiting() + self.slots.wanted();
         assert_eq!(self.index.len(), here, "a task is indexed while it waits or runs and is wanted");
     }
 }
@@ -177,19 +230,18 @@ mod tests {
 
     use super::*;
 
+    const CORE: (Resources, SlotKind) = (Resources::ONE_SLOT, SlotKind::CORES);
+
     fn task(attempt: u64, lo: u128, units: u64) -> Task {
         Task { job: JobId(1), spec: ContentHash([0; 32]), attempt: Attempt(attempt), lo, units }
     }
 
     #[test]
     fn an_interval_is_known_exactly_from_its_offer_until_it_is_let_go() {
-        let mut tasks = Tasks::new(Resources::ONE_SLOT, 0);
-        assert!(tasks.take(task(1, 0, 10), Resources::ONE_SLOT, Epoch(1)));
-        assert!(!tasks.take(task(2, 0, 10), Resources::ONE_SLOT, Epoch(1)), "the same one");
-        assert!(
-            tasks.take(task(3, 0, 5), Resources::ONE_SLOT, Epoch(1)),
-            "it begins there and is another one"
-        );
+        let mut tasks = Tasks::new(Resources::ONE_SLOT, &[], 0);
+        assert!(tasks.take(task(1, 0, 10), CORE, Epoch(1)));
+        assert!(!tasks.take(task(2, 0, 10), CORE, Epoch(1)), "the same one");
+        assert!(tasks.take(task(3, 0, 5), CORE, Epoch(1)), "it begins there and is another one");
         assert!(tasks.has(&task(9, 0, 10)) && tasks.has(&task(9, 0, 5)) && !tasks.has(&task(9, 5, 5)));
         let Started { slot, tasks: started, .. } = tasks.start(0).unwrap();
         assert_eq!(started, [task(2, 0, 10)]);
@@ -197,10 +249,7 @@ mod tests {
         assert_eq!(tasks.take_back(|_, attempt, _| attempt == Attempt(3)), [task(3, 0, 5)]);
         assert_eq!(tasks.let_go(Cancel::Graceful, |_, _, _| true), [(slot, JobId(1))]);
         assert!(!tasks.has(&task(9, 0, 10)));
-        assert!(
-            tasks.take(task(4, 0, 10), Resources::ONE_SLOT, Epoch(1)),
-            "it is wanted anew while the old run goes on"
-        );
+        assert!(tasks.take(task(4, 0, 10), CORE, Epoch(1)), "it is wanted anew while the old run goes on");
         assert!(tasks.end(slot, Attempt(2), 0).unwrap().let_go);
         assert!(tasks.has(&task(9, 0, 10)) && tasks.end(slot, Attempt(2), 0).is_none());
     }
@@ -208,9 +257,9 @@ mod tests {
     #[test]
     #[should_panic(expected = "a task is indexed while it waits or runs and is wanted")]
     fn a_task_that_is_nowhere_is_noticed() {
-        let mut tasks = Tasks::new(Resources::ONE_SLOT, 0);
-        tasks.take(task(1, 0, 10), Resources::ONE_SLOT, Epoch(1));
-        tasks.queue.revoke(|_| true);
-        tasks.take(task(2, 50, 10), Resources::ONE_SLOT, Epoch(1));
+        let mut tasks = Tasks::new(Resources::ONE_SLOT, &[], 0);
+        tasks.take(task(1, 0, 10), CORE, Epoch(1));
+        tasks.queues[0].revoke(|_| true);
+        tasks.take(task(2, 50, 10), CORE, Epoch(1));
     }
 }

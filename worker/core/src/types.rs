@@ -1,5 +1,6 @@
 //! What goes into the core and comes out of it, as plain data.
 
+use starfarm_protocol::devices::DeviceFacts;
 use starfarm_protocol::ids::{Attempt, Boot, ContentHash, Epoch, FarmId, JobId};
 use starfarm_protocol::limits::PROTOCOL_VERSION;
 use starfarm_protocol::resources::{GPU_PARTS, Resource, Resources};
@@ -11,13 +12,15 @@ use starfarm_protocol::wire::{Cancel, Facts, Hello, Load, Offer, Outcome};
 pub struct Config {
     /// This incarnation, random.
     pub boot: Boot,
-    /// Compute units, 1 or more.
+    /// Cores that run units, 1 or more.
     pub slots: u16,
     /// Bytes of memory that running units may claim.
     pub memory_bytes: u64,
     /// Cards that running units may have.
     pub gpus: u16,
-    /// Tasks that may wait; further offers are not acknowledged, so the scheduler keeps them.
+    /// Devices beside the cores, kind by kind.
+    pub devices: Vec<AlikeDevices>,
+    /// Tasks that may wait for each kind of slots; further offers are not acknowledged, so the scheduler keeps them.
     pub queue_tasks_max: u32,
     /// Datagrams that the receive buffer holds; the scheduler sends no longer burst.
     pub receive_datagrams_max: u16,
@@ -35,6 +38,15 @@ pub struct Config {
     pub facts: Option<Facts>,
     /// When it leaves by itself.
     pub limits: Limits,
+}
+
+/// Devices that are alike. Each is a slot; they are numbered behind those of the cores, kind by kind.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AlikeDevices {
+    /// What each of them is.
+    pub facts: DeviceFacts,
+    /// Which of the worker's cards each of them is; none where it is no card that programs may have.
+    pub cards: Vec<Option<u16>>,
 }
 
 /// When a worker leaves by itself, as a batch system wants it. By default it never does.

@@ -2,16 +2,15 @@
 //! state, which assert that it holds together: `tasks` what waits and runs, `outbox` what is computed, `link` and
 //! `scheduler` whom it works for, `riders` what is to be said.
 
+use starfarm_protocol::devices::SlotKind;
 use starfarm_protocol::ids::{Attempt, Epoch, JobId};
 use starfarm_protocol::limits::{PROTOCOL_VERSION, RESULT_BODY_BYTES_MAX};
-use starfarm_protocol::resources::{Resource, Resources};
+use starfarm_protocol::resources::Resources;
 use starfarm_protocol::wire::{
-    Cancel, Facts, Heartbeat, HeartbeatAnswer, Held, Message, Needs, Outcome, Pace, Packer, Ranges, Revoke,
-    Welcome, messages,
+    Cancel, Facts, HeartbeatAnswer, Message, Needs, Outcome, Pace, Packer, Ranges, Revoke, Welcome, messages,
 };
 
 use crate::drain::Drain;
-use crate::held;
 use crate::leave::{Leave, Why};
 use crate::link::Link;
 use crate::outbox::{Kept, Outbox};
@@ -21,17 +20,28 @@ use crate::spool::{self, SpoolError};
 use crate::tasks::{Started, Tasks};
 use crate::types::{Config, Counters, Deed, Look, Part, Task};
 
+/// What a datagram says of the messages behind that.
+#[derive(Default)]
+struct Before {
+    /// What runs of a job take.
+    needs: Option<Needs>,
+    /// Which slots the next offers are for.
+    kind: SlotKind,
+}
+
 /// One computing node. `now_us` never goes backwards.
 #[derive(Clone, Debug)]
 pub struct Worker {
-    config: Config,
-    scheduler: Scheduler,
-    link: Link,
-    tasks: Tasks,
-    outbox: Outbox,
-    riders: Riders,
-    leave: Leave,
-    drain: Option<Drain>,
+    pub(crate) config: Config,
+    pub(crate) scheduler: Scheduler,
+    pub(crate) link: Link,
+    pub(crate) tasks: Tasks,
+    pub(crate) outbox: Outbox,
+    pub(crate) riders: Riders,
+    /// How many devices of each kind could be used, and how busy each was, as was said last.
+    pub(crate) said: (Vec<u16>, Vec<u16>),
+    pub(crate) leave: Leave,
+    pub(crate) drain: Option<Drain>,
     counters: Counters,
 }
 
@@ -41,9 +51,10 @@ impl Worker {
         Self {
             scheduler: Scheduler::new(config.farm, config.known),
             link: Link::new(config.heartbeat_us, config.seed, now_us),
-            tasks: Tasks::new(config.has(), now_us),
+            tasks: Tasks::new(config.has(), &config.devices, now_us),
             outbox: Outbox::new(),
-            riders: Riders::default(),
+            riders: Riders::new(1 + config.devices.len()),
+            said: Default::default(),
             leave: Leave::new(config.limits, now_us),
             drain: None,
             counters: Counters::default(),
@@ -68,14 +79,14 @@ impl Worker {
     /// breaks the rules is counted and dropped, and so is everything of an incarnation that is not the one
     /// believed, but for its welcome.
     pub fn on_datagram(&mut self, plain: &[u8], epoch: Epoch, now_us: u64, deeds: &mut Vec<Deed>) {
-        let (mut heard, mut needs) = (false, None);
+        let (mut heard, mut before) = (false, Before::default());
         for message in messages(plain) {
             match message {
                 Ok(Message::Welcome(welcome)) => heard |= self.on_welcome(&welcome, now_us, deeds),
                 Ok(_) if self.scheduler.is_older(epoch) => self.counters.older_epochs += 1,
                 Ok(message) => {
                     heard = true;
-                    self.on_message(message, &mut needs, epoch, now_us, deeds);
+                    self.on_message(message, &mut before, epoch, now_us, deeds);
                 }
                 Err(_) => self.counters.malformed += 1,
             }
@@ -86,11 +97,11 @@ impl Worker {
         self.settle(now_us, deeds);
     }
 
-    /// `needs`: what was said last, in the same datagram, of what runs of a job take.
+    /// `before`: what was said in the same datagram of the messages behind it.
     fn on_message(
         &mut self,
         message: Message<'_>,
-        needs: &mut Option<Needs>,
+        before: &mut Before,
         epoch: Epoch,
         now_us: u64,
         deeds: &mut Vec<Deed>,
@@ -99,13 +110,15 @@ impl Worker {
         let believed = epoch == self.scheduler.epoch() && self.link.is_welcomed();
         match message {
             Message::Offers(offers) => {
+                let kind = std::mem::take(&mut before.kind);
                 for offer in offers {
                     match offer {
                         // They come again.
                         Ok(_) if !believed => self.counters.refused_offers += 1,
                         Ok(offer) => {
-                            let run = needs.filter(|needs| needs.job == offer.job).map(|needs| needs.run);
-                            self.on_offer(offer, run.unwrap_or(Resources::ONE_SLOT), now_us);
+                            let needs = before.needs.filter(|needs| needs.job == offer.job);
+                            let run = needs.map_or(Resources::ONE_SLOT, |needs| needs.run);
+                            self.on_offer(offer, (run, kind), now_us);
                         }
                         Err(_) => self.counters.malformed += 1,
                     }
@@ -114,7 +127,8 @@ impl Worker {
             Message::ResultAck(credit, ranges) if believed => self.on_result_ack(credit, ranges, now_us),
             Message::HeartbeatAnswer(answer) if believed => self.on_heartbeat_answer(&answer, now_us),
             Message::Revoke(revoke) if believed => self.on_revoke(&revoke, now_us, deeds),
-            Message::Needs(said) => *needs = Some(said),
+            Message::Needs(said) => before.needs = Some(said),
+            Message::SlotKind(said) => before.kind = said,
             Message::Pace(pace) if believed => self.link.pace = pace,
             Message::ResultAck(..) | Message::HeartbeatAnswer(_) | Message::Revoke(_) | Message::Pace(_) => {}
             // Words of a worker, which a scheduler has no business saying. Welcomes are taken before.
@@ -130,6 +144,7 @@ impl Worker {
             | Message::Able(_)
             | Message::TimeLeft(_)
             | Message::Has(_)
+            | Message::Devices(_)
             | Message::Welcome(_) => self.counters.malformed += 1,
         }
     }
@@ -172,19 +187,23 @@ impl Worker {
         true
     }
 
-    fn on_offer(&mut self, task: Task, run: Resources, now_us: u64) {
-        let full = self.tasks.queue().len() >= self.config.queue_tasks_max as usize;
+    fn on_offer(&mut self, task: Task, (run, kind): (Resources, SlotKind), now_us: u64) {
+        let has_kind = self.tasks.has_kind(kind);
+        let full = has_kind && self.tasks.queue(kind).len() >= self.config.queue_tasks_max as usize;
         if full && !self.riders.has_heard(task.attempt) {
             self.counters.refused_offers += 1;
         } else if !self.riders.hear(task.attempt, now_us) {
             self.counters.repeated_offers += 1;
         } else if self.drain.is_some() && !self.tasks.has(&task) {
             self.return_unrun(task, now_us);
-        } else if let Some(why) = self.tasks.slots().why_never(run) {
+        } else if !has_kind {
+            // It was for the devices of an incarnation before.
+            self.return_unrun(task, now_us);
+        } else if let Some(why) = self.tasks.slots().why_never(run).filter(|_| !kind.is_device()) {
             // The scheduler thought that there is more here.
             self.leave_unrun(task, Outcome::Refused, why.into_bytes(), now_us);
-        } else if self.tasks.take(task, run, self.scheduler.epoch()) {
-            self.riders.fed();
+        } else if self.tasks.take(task, (run, kind), self.scheduler.epoch()) {
+            self.riders.asks(kind).fed();
         } else {
             // The scheduler thought it lost and gives it out anew: it is the same work. What was computed
             // and is not acknowledged yet is another matter, for the unit may have failed and be retried.
@@ -215,7 +234,7 @@ impl Worker {
         deeds.extend(told.map(|(slot, job)| Deed::Cancel { slot, job, how: cancel }));
     }
 
-    fn return_unrun(&mut self, task: Task, now_us: u64) {
+    pub(crate) fn return_unrun(&mut self, task: Task, now_us: u64) {
         self.leave_unrun(task, Outcome::Returned, Vec::new(), now_us);
     }
 
@@ -331,70 +350,23 @@ impl Worker {
         assert!(self.next_deadline() > now_us, "a tick does all that is due, or the rim turns for ever");
     }
 
-    /// After an event: idle slots start what waits, and the queue's length is judged.
-    fn settle(&mut self, now_us: u64, deeds: &mut Vec<Deed>) {
+    /// After an event: idle slots start what waits, and the queues' lengths are judged.
+    pub(crate) fn settle(&mut self, now_us: u64, deeds: &mut Vec<Deed>) {
         while let Some(Started { slot, tasks, cards }) = self.tasks.start(now_us) {
             assert!(!tasks.is_empty(), "a slot is started for a task");
             deeds.push(Deed::Start { slot, tasks, cards });
         }
-        self.weigh_queue(now_us);
+        self.return_stranded(now_us);
+        self.weigh_queues(now_us);
         self.note_idle(now_us);
     }
 
-    /// What is due leaves, and with it all that rides on datagrams. The totals of the feedback go with each
-    /// heartbeat, so that a lost one does no harm.
-    fn send_due(&mut self, now_us: u64, deeds: &mut Vec<Deed>) {
-        let mut packer = Packer::new();
-        if self.link.is_welcomed() {
-            self.outbox.send(now_us, &mut packer);
-        }
-        if self.link.hello_due(now_us) {
-            packer.hello(&self.config.hello(self.tasks.slots().count(), self.scheduler.known()));
-            packer.has(&self.config.has().with(Resource::Slots, 0));
-        }
-        let beat = self.link.heartbeat_due(now_us, self.tasks.is_idle());
-        if beat {
-            self.weigh_queue(now_us);
-        }
-        if beat || self.riders.deadline() <= now_us || !packer.is_empty() {
-            self.riders.pack(&mut packer, beat);
-        }
-        if beat && self.link.is_welcomed() {
-            packer.load(&self.tasks.slots_mut().load(now_us));
-            self.riders.pack_machine(self.config.facts.as_ref(), &mut packer, now_us);
-        }
-        if beat {
-            let left = self.leave.time_left(self.drain.is_some(), now_us);
-            left.iter().for_each(|left| packer.time_left(left));
-            packer.heartbeat(&self.heartbeat());
-        }
-        deeds.extend(packer.finish().into_iter().map(Deed::Send));
-    }
-
-    fn heartbeat(&self) -> Heartbeat {
-        Heartbeat {
-            number: self.link.number,
-            queued_tasks: self.tasks.queue().len() as u32,
-            draining: self.drain.is_some(),
-            running: self.tasks.slots().running_units().collect(),
-            held: self.held(),
-            ..Heartbeat::default()
-        }
-    }
-
-    /// What the worker holds, neighbours joined: waiting, running and not reported, computed and not
-    /// acknowledged.
-    pub fn held(&self) -> Vec<Held> {
-        let computed = self.outbox.iter().map(|kept| &kept.part);
-        let computed = computed.filter(|part| part.outcome != Outcome::Returned);
-        let computed = computed.map(|part| Held { job: part.job, lo: part.lo, units: part.units });
-        held::join(self.tasks.held().chain(computed).collect())
-    }
-
-    fn weigh_queue(&mut self, now_us: u64) {
+    pub(crate) fn weigh_queues(&mut self, now_us: u64) {
         if self.drain.is_none() && self.link.is_welcomed() {
-            let (queue, slots) = (self.tasks.queue(), self.tasks.slots().count());
-            self.riders.weigh(queue, self.config.queue_tasks_max, slots, now_us);
+            for kind in std::iter::once(SlotKind::CORES).chain(self.kinds()) {
+                let (queue, slots) = (self.tasks.queue(kind), self.tasks.slots().usable(kind));
+                self.riders.asks(kind).weigh(queue, self.config.queue_tasks_max, slots, now_us);
+            }
         }
     }
 
@@ -449,7 +421,7 @@ impl Worker {
 
     /// Tasks that wait.
     pub fn queued_tasks(&self) -> usize {
-        self.tasks.queue().len()
+        self.tasks.waiting()
     }
 
     /// Slots without a task.
@@ -470,10 +442,10 @@ impl Worker {
     /// How the worker does since this was asked last.
     pub fn look(&mut self, now_us: u64) -> Look {
         Look {
-            queued_tasks: self.tasks.queue().len(),
+            queued_tasks: self.tasks.waiting(),
             running_tasks: self.tasks.slots().iter().count(),
             unacknowledged_results: self.outbox.len(),
-            load: self.tasks.slots_mut().load_seen(now_us),
+            load: self.tasks.slots_mut().load_seen(now_us).0,
         }
     }
 

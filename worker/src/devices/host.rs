@@ -50,6 +50,8 @@ pub(super) fn start(work: HostWork) -> io::Result<Relative> {
     let mut command = Command::new("/proc/self/exe");
     command.arg0("starfarm-slot-host").args(std::env::args_os().skip(1));
     command.arg(format!("--slot-host={}", work.word()));
+    // Devices are numbered as the files of the driver number cards.
+    command.env("CUDA_DEVICE_ORDER", "PCI_BUS_ID");
     // A group of its own: Ctrl-C at a terminal is meant for the worker, which drains.
     command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     spawn(&mut command)

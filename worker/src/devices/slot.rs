@@ -1,10 +1,10 @@
 //! The device of a slot, over the lives of its hosts. A host that crashes or hangs costs its task no more than that goes
-//! back; the next one is started after a pause that grows with each failure in a row.
+//! back; until the device is tried again, after a pause that grows with each failure in a row, it is sick.
 
 use std::time::{Duration, Instant};
 
 use starfarm_kernels::Hit;
-use starfarm_protocol::devices::DeviceFacts;
+use starfarm_protocol::devices::{DeviceFacts, DeviceState};
 use starfarm_protocol::ids::ContentHash;
 use starfarm_protocol::spec::JobSpec;
 use starfarm_protocol::units::Units;
@@ -20,6 +20,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(64);
 pub(crate) struct DeviceSlot {
     number: usize,
     facts: DeviceFacts,
+    card: Option<u16>,
     host: Option<Host>,
     /// The job that the host is prepared for.
     prepared: Option<ContentHash>,
@@ -27,8 +28,10 @@ pub(crate) struct DeviceSlot {
     scans: u64,
     /// Failures in a row.
     failures: u32,
-    /// Before this no host is started.
+    /// It is sick until then.
     again_at: Option<Instant>,
+    /// Hears how it does, where that changes.
+    tell: Box<dyn Fn(DeviceState) + Send>,
 }
 
 /// Why a scan did not come to its end.
@@ -49,20 +52,36 @@ pub(crate) struct Part {
 }
 
 impl DeviceSlot {
-    /// Device `number`, of which that is known. No host is started yet.
-    pub(crate) fn new(number: usize, facts: DeviceFacts) -> Self {
-        Self { number, facts, host: None, prepared: None, scans: 0, failures: 0, again_at: None }
+    /// Device `number`, of which that is known, and which card of the worker it is. No host is started yet.
+    pub(crate) fn new(number: usize, facts: DeviceFacts, card: Option<u16>) -> Self {
+        let tell = Box::new(|_| {});
+        Self { number, facts, card, host: None, prepared: None, scans: 0, failures: 0, again_at: None, tell }
     }
 
-    /// Waits until the device may be tried again, at most for a second: true where it may.
-    pub(crate) fn is_there(&mut self) -> bool {
-        let Some(at) = self.again_at else { return true };
-        let left = at.saturating_duration_since(Instant::now());
-        std::thread::sleep(left.min(Duration::from_secs(1)));
-        if left <= Duration::from_secs(1) {
-            self.again_at = None;
-        }
-        self.again_at.is_none()
+    /// The same, and `tell` hears how it does.
+    pub(crate) fn telling(self, tell: impl Fn(DeviceState) + Send + 'static) -> Self {
+        Self { tell: Box::new(tell), ..self }
+    }
+
+    /// Which card of the worker it is; none where it is no card that programs may have.
+    pub(crate) fn card(&self) -> Option<u16> {
+        self.card
+    }
+
+    /// What it is.
+    pub(crate) fn facts(&self) -> &DeviceFacts {
+        &self.facts
+    }
+
+    /// When it is tried again, where it is sick.
+    pub(crate) fn again_at(&self) -> Option<Instant> {
+        self.again_at
+    }
+
+    /// It is tried again from now on.
+    pub(crate) fn try_again(&mut self) {
+        self.again_at = None;
+        (self.tell)(DeviceState::Ready);
     }
 
     /// Scans `[lo, hi)` of the job `spec`, whose specification `read` gives, and tells of each part.
@@ -112,8 +131,11 @@ impl DeviceSlot {
             self.prepared = None;
             let Some(job) = read() else { return Err(Failure::Ended(Ended::Cancelled)) };
             host.ask(&Request::Prepare(Box::new(job)))?;
+            (self.tell)(DeviceState::Compiling);
             // A device that is made ready is not interrupted: the next task wants it so, too.
-            match host.hear(None)? {
+            let heard = host.hear(None)?;
+            (self.tell)(DeviceState::Ready);
+            match heard {
                 Heard::Reply(Reply::Prepared) => self.prepared = Some(spec),
                 Heard::Reply(Reply::Refused(why)) => return Err(Failure::Ended(Ended::Refused(why))),
                 Heard::Reply(Reply::Failed(why)) => return Err(Failure::Device(why)),
@@ -154,6 +176,7 @@ impl DeviceSlot {
         let pause = Duration::from_secs(1 << self.failures.min(6)).min(PAUSE_MAX);
         self.failures += 1;
         self.again_at = Some(Instant::now() + pause);
+        (self.tell)(DeviceState::Sick);
         starfarm_net::say(&format!(
             "starfarm-worker: device {} ({}) failed: {why}; its task goes back, and it is tried again in {} s",
             self.number,

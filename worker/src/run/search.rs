@@ -35,10 +35,9 @@ impl Search {
         context: &Context,
         report: &mut Report,
     ) {
-        while !device.is_there() {
-            if cancel.is_raised() {
-                return;
-            }
+        if device.again_at().is_some() {
+            // It was given this before anybody heard that it is sick.
+            return;
         }
         let read = || JobSpec::from_bytes(&context.contents.get(task.spec, cancel).ok()?).ok();
         context.board.begin(context.slot, task.job, task.lo);

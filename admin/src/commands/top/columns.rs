@@ -127,7 +127,7 @@ impl Row for NodeInfo {
             .stretches(),
         words("state", 11, |node: &NodeInfo, paint, _| paint.cell(nodes::state(node)).into())
             .sorts(by_state_of_node),
-        number("slots", 6, |node: &NodeInfo, _, _| node.slots.to_string().into())
+        number("slots", 6, |node: &NodeInfo, _, _| nodes::slots(node).into())
             .sorts(|a, b| b.slots.cmp(&a.slots)),
         words("load", 9, |node: &NodeInfo, paint, width| load_bar(node.load_mean(), paint, width))
             // What is not known is below all loads.

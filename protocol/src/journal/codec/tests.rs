@@ -1,6 +1,7 @@
 //! Every kind there and back; malformed bodies are refused.
 
 use super::*;
+use crate::devices::{DeviceNeeds, RunsOn, SlotKind};
 use crate::journal::record::NOBODY;
 use crate::reason::Distrust;
 use crate::trust::{Share, Untrue};
@@ -86,6 +87,8 @@ fn of_work() -> Vec<Record> {
     let search = WorkFacts::search(Stop::FirstHit, 12);
     let own_facts = WorkFacts { first_units: 1, programs: true, ..search };
     let together_facts = WorkFacts { per: Per::Task, ..WorkFacts::command(2) };
+    let on = RunsOn { cores: false, devices: Some(DeviceNeeds { opencl: (1, 2), ..DeviceNeeds::ANY }) };
+    let device_facts = WorkFacts { on, ..search };
     let wide_facts = WorkFacts { needs: Resources::new(4, 1 << 40), ..together_facts };
     let failed = |code, node| FailedUnit { reason: FailReason::Poison, code, node };
     vec![
@@ -94,6 +97,7 @@ fn of_work() -> Vec<Record> {
         Record::Submitted(facts(WorkFacts::NOTHING, Sizing::Units(1), MaxFailures::Never)),
         Record::Submitted(facts(own_facts, Sizing::Units(1), MaxFailures::Never)),
         Record::Submitted(facts(together_facts, Sizing::Units(1), MaxFailures::Never)),
+        Record::Submitted(facts(device_facts, Sizing::Units(1), MaxFailures::Never)),
         Record::Submitted(facts(wide_facts, Sizing::Units(1), MaxFailures::Never)),
         Record::Submitted(facts(WorkFacts::command(2), Sizing::Units(u64::MAX), MaxFailures::Units(3))),
         Record::State { job, state: JobState::Paused, why: Some("too much failed".to_owned().into()) },
@@ -128,6 +132,7 @@ fn of_work() -> Vec<Record> {
         Record::Rerun { job, units: vec![(0, 1)] },
         Record::Rating { node, started_us: 1, period: 2, periods: vec![0.5; 64] },
         Record::Rates { job, mean: 0.25, nodes: vec![(node, 1e9, 3)] },
+        Record::DeviceRates { job, mean: 0.5, seats: vec![(node, SlotKind(3), 1e9, 7)] },
         Record::Totals { job, totals: totals() },
         Record::Given { job, node },
         Record::Joined { node, slots: u16::MAX, at_us: 1 << 60 },
@@ -163,7 +168,7 @@ fn every_kind_comes_back() {
     }
     kinds.sort_unstable();
     kinds.dedup();
-    assert_eq!(kinds, (1..=23).chain(64..=74).collect::<Vec<_>>());
+    assert_eq!(kinds, (1..=23).chain(64..=75).collect::<Vec<_>>());
 }
 
 #[test]

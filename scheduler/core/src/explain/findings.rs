@@ -9,6 +9,7 @@ use crate::farm::Farm;
 use crate::job::Job;
 use crate::node::Node;
 use crate::refill::{Ideal, whole_units};
+use crate::seat::Seat;
 
 /// How many of a kind are named; the rest are counted.
 pub(super) const NAMED: usize = 3;
@@ -88,19 +89,26 @@ impl Farm {
         })
     }
 
-    /// The size of the next task of `job` on node `id`, as it would be decided now.
-    pub(super) fn size(&self, job: &Job, id: NodeId, now_us: u64) -> SizeInfo {
-        let ideal = self.next_task(job, id, now_us).unwrap_or_else(|| self.ideal(job, id));
+    /// The seats of node `id` that could run the job.
+    pub(super) fn able_seats(&self, job: &Job, id: NodeId) -> impl Iterator<Item = Seat> {
+        self.nodes.seats(id).filter(|seat| job.could_run_at(*seat, &self.nodes))
+    }
+
+    /// The size of the next task of `job` at `seat`, as it would be decided now.
+    pub(super) fn size(&self, job: &Job, seat: Seat, now_us: u64) -> SizeInfo {
+        let ideal = self.next_task(job, seat, now_us).unwrap_or_else(|| self.ideal(job, seat));
+        let devices = self.nodes.at(seat.node).devices(seat.kind);
         let Ideal { units, rule, units_per_s, measured, target, grown, tail, .. } = ideal;
         SizeInfo {
             job: job.facts.job,
-            node: self.name_of(id),
+            node: self.name_of(seat.node),
+            device: devices.map(|at| at.told.facts.name.clone()),
             units: Units(units.into()),
             rule,
             units_per_s,
             measured,
-            start_seconds: job.start_on(id).us().map(|us| us / 1e6),
-            target_seconds: job.task_us(id).map(|us| us as f64 / 1e6),
+            start_seconds: job.start_on(seat).us().map(|us| us / 1e6),
+            target_seconds: job.task_us(seat).map(|us| us as f64 / 1e6),
             target_units: (target > 0).then(|| Units(target.into())),
             growth_units_max: (grown > 0).then(|| Units(grown.into())),
             tail_units_max: (tail < u64::MAX).then(|| Units(tail.into())),

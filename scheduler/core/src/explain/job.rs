@@ -111,7 +111,7 @@ impl Farm {
             found.decides(Reason::Job(JobReason::FitsNowhere { needs: job.needs().amounts().collect() }));
         } else if able.is_empty() {
             found.decides(Reason::Job(JobReason::RefusedByAll));
-        } else if able.iter().all(|&node| self.next_task(job, node, now_us).is_none()) {
+        } else if able.iter().all(|&node| !self.has_time_for_one(job, node, now_us)) {
             found.decides(Reason::Job(JobReason::NoTime));
         }
         let lacks = |node| Some((node, self.lack(job, node)?));
@@ -123,8 +123,8 @@ impl Farm {
         if nodes > 0 {
             found.adds(Reason::Job(JobReason::TooSmallMore { nodes }));
         }
-        for (&node, refusal) in job.refused_by.iter().take(NAMED) {
-            let (node, why) = (self.name_of(node), refusal.why.clone());
+        for (node, refusal) in job.refused_by.iter().take(NAMED) {
+            let (node, why) = (self.name_of(node.node), refusal.why.clone());
             let again_us = refusal.probe.at_us.saturating_sub(now_us);
             found.adds(Reason::Job(JobReason::Refused { node, why, again_us }));
         }
@@ -147,15 +147,15 @@ impl Farm {
     /// The nodes whose turn it is for this job have all that they may have, of others too.
     fn no_room(&self, job: &Job, free: impl Iterator<Item = NodeId>, now_us: u64, found: &mut Findings) {
         let free: Vec<NodeId> = free.collect();
-        let room = |id| {
-            let next = self.next_task(job, id, now_us);
-            next.map_or(0, |ideal| self.room(job, id, &ideal, NODE_TASKS_MAX as usize, now_us))
+        let has_room = |seat| {
+            let next = self.next_task(job, seat, now_us);
+            next.is_some_and(|ideal| self.room(job, seat, &ideal, NODE_TASKS_MAX as usize, now_us) > 0)
         };
         let tasks = free.iter().flat_map(|&id| self.queues.tasks_at(id));
         let others = tasks.filter(|task| task.job != job.facts.job).count();
         if others > 0
             && job.units.coverage().count(Class::Out) == 0
-            && free.iter().all(|&node| room(node) == 0)
+            && !free.iter().any(|&node| self.able_seats(job, node).any(has_room))
         {
             found.decides(Reason::Job(JobReason::NoRoom { tasks: others as u64 }));
         }
@@ -287,8 +287,9 @@ impl Farm {
             return Vec::new();
         }
         let mut nodes: Vec<_> = self.taking().filter(|(id, _)| job.could_run(*id, &self.nodes)).collect();
-        nodes.sort_by_key(|(id, node)| (Reverse(node.slots()), *id));
-        nodes.iter().take(SIZES).map(|&(id, _)| self.size(job, id, now_us)).collect()
+        nodes.sort_by_key(|(id, node)| (Reverse(node.all_slots()), *id));
+        let seats = nodes.iter().flat_map(|&(id, _)| self.able_seats(job, id));
+        seats.take(SIZES).map(|seat| self.size(job, seat, now_us)).collect()
     }
 }
 

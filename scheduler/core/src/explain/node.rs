@@ -12,10 +12,11 @@ use starfarm_protocol::units::Units;
 use super::findings::{Findings, NAMED, SIZES};
 use crate::farm::Farm;
 use crate::health::{Drain, Presence, Standing};
-use crate::job::{Job, JobState};
+use crate::job::{Job, JobState, Refusal};
 use crate::limits::{PREFETCH_SCARCE_US, PREFETCH_US};
 use crate::node::{Ahead, Node};
 use crate::queues::Class;
+use crate::seat::Seat;
 
 impl Farm {
     /// Why the node of that name idles, works or is kept out; none where there is none of that name.
@@ -73,9 +74,13 @@ impl Farm {
         if let Some(stay) = node.stay.filter(|_| node.health().is_there()) {
             found.fact("time_left", FactValue::Lasts(stay.ends_us.saturating_sub(now_us)));
         }
-        node_facts(node, self.queues.held(id), now_us, &mut found);
+        node_facts(node, self.queues.held_by(id), now_us, &mut found);
         let sizes = match node.health().live() {
-            true => jobs.iter().filter(gives).take(SIZES).map(|job| self.size(job, id, now_us)).collect(),
+            true => {
+                let seats = |job| self.able_seats(job, id).map(move |seat| (job, seat));
+                let all = jobs.iter().copied().filter(|job| gives(&job)).flat_map(seats);
+                all.take(SIZES).map(|(job, seat)| self.size(job, seat, now_us)).collect()
+            }
             false => Vec::new(),
         };
         Some((found, sizes))
@@ -91,7 +96,7 @@ impl Farm {
             Presence::Lost(_) => NodeReason::Lost { silence, lost_us, units: Units(node.units_taken) },
             Presence::Unknown => NodeReason::NoHello { again: false },
             Presence::Suspect(_) => {
-                NodeReason::Suspect { silence, suspect_us, lost_us, tasks: self.queues.held(id) as u64 }
+                NodeReason::Suspect { silence, suspect_us, lost_us, tasks: self.queues.held_by(id) as u64 }
             }
             Presence::Here(_) if !health.greeted => NodeReason::NoHello { again: true },
             Presence::Here(_) => return None,
@@ -137,7 +142,7 @@ impl Farm {
             OfferReason::Paused { why: job.paused_for.clone() }
         } else if job.state == JobState::Waiting {
             OfferReason::After { jobs: self.waits_for(job) }
-        } else if let Some(refusal) = job.refused_by.get(&id) {
+        } else if let Some(refusal) = self.refusal(job, id) {
             let again_us = refusal.probe.at_us.saturating_sub(now_us);
             OfferReason::Refused { why: refusal.why.clone(), again_us }
         } else if let Some(lack) = self.lack(job, id) {
@@ -147,7 +152,7 @@ impl Farm {
             OfferReason::AllOut { units, copies: job.facts.speculative }
         } else if let Some(nodes) = job.terms.max_nodes.filter(|_| !self.may_hold(job, id)) {
             OfferReason::MaxNodes { nodes }
-        } else if self.next_task(job, id, now_us).is_none() {
+        } else if !self.has_time_for_one(job, id, now_us) {
             OfferReason::NoTime
         } else if job.blame.of(id).doubted {
             OfferReason::Doubted
@@ -158,16 +163,23 @@ impl Farm {
         }
     }
 
+    /// Why node `id` runs nothing of the job, where it said so of all slots that would.
+    fn refusal<'a>(&self, job: &'a Job, id: NodeId) -> Option<&'a Refusal> {
+        let refused = self.nodes.seats(id).find_map(|seat| job.refused_by.get(&seat));
+        refused.filter(|_| !job.could_run(id, &self.nodes))
+    }
+
     /// How many tasks it may hold, by what decides that.
     fn window_of(&self, id: NodeId, node: &Node, job: &Job, now_us: u64) -> WorkReason {
-        let ideal = self.next_task(job, id, now_us).unwrap_or_else(|| self.ideal(job, id));
+        let seat = self.able_seats(job, id).next().unwrap_or(Seat::cores(id));
+        let ideal = self.next_task(job, seat, now_us).unwrap_or_else(|| self.ideal(job, seat));
         let ahead = self.ahead(job, &ideal);
-        let window = self.window(job, id, &ideal, now_us);
+        let window = self.window(job, seat, &ideal, now_us);
         WorkReason::Window {
-            held: self.queues.held(id) as u64,
+            held: self.queues.held(seat) as u64,
             tasks: window.tasks as u64,
             a_slot: window.a_slot,
-            slots: node.slots(),
+            slots: node.slots_of(seat.kind),
             ahead: match ahead {
                 Ahead::Nothing => AheadInfo::Nothing(job.facts.job),
                 Ahead::Least => AheadInfo::Learning,

@@ -91,9 +91,17 @@ impl Queues {
             if list.tasks.len() != at_node.get(&id).copied().unwrap_or(0) {
                 return Err(format!("node {} lists {} tasks", id.0, list.tasks.len()));
             }
-            let weights: u64 = list.tasks.iter().map(|&task| u64::from(self.dq.at(task).weight)).sum();
-            if list.weight != weights {
-                return Err(format!("tasks of node {} weigh {weights}, not {}", id.0, list.weight));
+            let tasks = || list.tasks.iter().map(|&task| self.dq.at(task));
+            for kind in tasks().map(|task| task.kind).collect::<BTreeSet<_>>() {
+                let its = tasks().filter(|task| task.kind == kind);
+                let sums = its.fold((0, 0), |sums, task| (sums.0 + 1, sums.1 + u64::from(task.weight)));
+                let tally = list.tallies.of(kind);
+                if (tally.tasks, tally.weight) != sums {
+                    return Err(format!(
+                        "tasks of node {} and kind {} are {sums:?}, not {tally:?}",
+                        id.0, kind.0
+                    ));
+                }
             }
         }
         Ok(())
@@ -118,6 +126,7 @@ mod tests {
     use super::*;
     use crate::queues::Size;
     use crate::queues::coverage::Classes;
+    use crate::seat::Seat;
 
     const NODE: NodeId = NodeId(0);
 
@@ -128,7 +137,7 @@ mod tests {
         for _ in 0..2 {
             queues.take(JobId(1), Size { units: 10, whole: 10 }, true, |unit| unit).unwrap();
         }
-        assert_eq!(queues.give(&mut job, NODE, 10, 5), 2);
+        assert_eq!(queues.give(&mut job, Seat::cores(NODE), 10, 5), 2);
         (queues, job)
     }
 

@@ -9,6 +9,7 @@ use super::global::Alone;
 use super::task::{NOBODY, Size, Task, TaskId};
 use super::units::JobUnits;
 use super::{PENDING, Queues};
+use crate::seat::Seat;
 
 const UNDECIDED: Classes = Classes::of(&[Class::Pending, Class::Out]);
 
@@ -153,7 +154,7 @@ impl Queues {
         assert!(gone == job.coverage.count(Class::Pending), "gq has what is pending");
         job.coverage.change(all, PENDING, Class::Out, &mut pieces);
         for piece in pieces {
-            self.enter(Task::found(NOBODY, job.job, piece.at, now_us));
+            self.enter(Task::found(Seat::cores(NOBODY), job.job, piece.at, now_us));
         }
     }
 

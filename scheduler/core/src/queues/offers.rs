@@ -9,6 +9,7 @@ use super::node_list::Offered;
 use super::task::{NOBODY, State, Task, TaskId};
 use super::units::JobUnits;
 use super::{OUT, PENDING, Queues};
+use crate::seat::Seat;
 
 impl Queues {
     /// How many tasks may be offered to a node of which `room` offers may be under way.
@@ -141,23 +142,23 @@ impl Queues {
         }
     }
 
-    /// Units of `at` that wait in gq are at `node`, which was only thought lost.
-    pub(crate) fn adopt(&mut self, job: &mut JobUnits, node: NodeId, at: Interval, now_us: u64) {
+    /// Units of `at` that wait in gq are at `seat`, whose node was only thought lost.
+    pub(crate) fn adopt(&mut self, job: &mut JobUnits, seat: Seat, at: Interval, now_us: u64) {
         let mut pieces = Vec::new();
         job.coverage.change(at, PENDING, Class::Out, &mut pieces);
         for piece in pieces {
             let gone = self.gq.remove(job.job, piece.at);
             assert!(gone == piece.at.units(), "gq has what is pending");
-            self.enter(Task::found(node, job.job, piece.at, now_us));
+            self.enter(Task::found(seat, job.job, piece.at, now_us));
         }
     }
 
-    /// What of `at` was leased by an earlier scheduler and belongs to nobody is at `node`, up to `most` units. How many
+    /// What of `at` was leased by an earlier scheduler and belongs to nobody is at `seat`, up to `most` units. How many
     /// these were.
     pub(crate) fn claim(
         &mut self,
         job: &mut JobUnits,
-        node: NodeId,
+        seat: Seat,
         at: Interval,
         most: u128,
         now_us: u64,
@@ -179,19 +180,11 @@ impl Queues {
             for piece in pieces {
                 claimed += piece.at.units();
                 job.coverage.change(piece.at, PENDING, Class::Out, &mut Vec::new());
-                self.enter(Task::found(node, job.job, piece.at, now_us));
+                self.enter(Task::found(seat, job.job, piece.at, now_us));
             }
         }
         assert!(claimed <= most, "no more is claimed than may be");
         claimed
-    }
-
-    /// A node said all that it holds, `tasks` by its own count. Where ranges that it was found to hold are among them,
-    /// those hide some of these tasks.
-    pub(crate) fn count_hidden(&mut self, node: NodeId, tasks: usize) {
-        let found = self.tasks_at(node).any(Task::is_found);
-        let list = self.nodes.of_mut(node);
-        list.hidden = if found { tasks.saturating_sub(list.tasks.len()) } else { 0 };
     }
 }
 
@@ -207,7 +200,7 @@ mod tests {
         queues.cut(&mut job, (10..=10_000).step_by(10));
         for task in 0..1_000 {
             queues.take(JobId(1), Size { units: 10, whole: 10 }, true, |unit| unit).unwrap();
-            queues.give(&mut job, NodeId(u32::from(task % 500 == 7)), 10, 5);
+            queues.give(&mut job, Seat::cores(NodeId(u32::from(task % 500 == 7))), 10, 5);
         }
         let node = NodeId(1);
         queues.offer(node, 2, 6, |_| {});

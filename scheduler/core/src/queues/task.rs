@@ -1,10 +1,12 @@
 //! A task that was given to a node, and where it is.
 
+use starfarm_protocol::devices::SlotKind;
 use starfarm_protocol::ids::{Attempt, JobId, NodeId};
 use starfarm_protocol::interval::Interval;
 pub(crate) use starfarm_protocol::journal::record::NOBODY;
 
 use crate::limits::{PIECE_SHARE, WHOLE};
+use crate::seat::Seat;
 
 /// Where an interval lies among the tasks of a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,8 +45,9 @@ pub(crate) struct Task {
     pub(crate) at: Interval,
     /// Units that no result has come for.
     pub(crate) left: u128,
-    /// The node that it was given to.
+    /// The node that it was given to, and which slots of that.
     pub(crate) node: NodeId,
+    pub(crate) kind: SlotKind,
     /// Number of this dispatch.
     pub(crate) attempt: Attempt,
     pub(crate) state: State,
@@ -66,13 +69,14 @@ impl Task {
     /// Attempt of a task that was not offered but found at its node by a heartbeat.
     pub(crate) const ADOPTED: Attempt = Attempt(0);
 
-    /// A task that `node` was found to hold, wholly out.
-    pub(super) fn found(node: NodeId, job: JobId, at: Interval, now_us: u64) -> Self {
+    /// A task that `seat` was found to hold, wholly out.
+    pub(super) fn found(seat: Seat, job: JobId, at: Interval, now_us: u64) -> Self {
         Self {
             job,
             at,
             left: at.units(),
-            node,
+            node: seat.node,
+            kind: seat.kind,
             attempt: Self::ADOPTED,
             state: State::Held { seen_us: now_us },
             since_us: now_us,
@@ -84,10 +88,14 @@ impl Task {
         }
     }
 
-    /// A task that is to be sent to `node`.
-    pub(super) fn assigned(node: NodeId, job: JobId, at: Interval, attempt: Attempt, now_us: u64) -> Self {
-        assert!(attempt != Self::ADOPTED && node != NOBODY, "what is given has a number and a node");
-        Self { attempt, state: State::Assigned, ..Self::found(node, job, at, now_us) }
+    /// A task that is to be sent to `seat`.
+    pub(super) fn assigned(seat: Seat, job: JobId, at: Interval, attempt: Attempt, now_us: u64) -> Self {
+        assert!(attempt != Self::ADOPTED && seat.node != NOBODY, "what is given has a number and a node");
+        Self { attempt, state: State::Assigned, ..Self::found(seat, job, at, now_us) }
+    }
+
+    pub(crate) fn seat(&self) -> Seat {
+        Seat::new(self.node, self.kind)
     }
 
     /// How much a task of so many units is of one that has `whole`.

@@ -1,11 +1,13 @@
 //! A worker on a bench: scripts in, a readable log out. One command a line:
-//! `session`, `welcome [credit N] [epoch N] [farm N]`, `offer ATTEMPT LO+UNITS [job N] [slots N] [memory N] [halves N]` (of cards), `part SLOT ATTEMPT LO+UNITS`,
+//! `session`, `welcome [credit N] [epoch N] [farm N]`, `offer ATTEMPT LO+UNITS [job N] [slots N] [memory N] [halves N]` (of cards) `[kind N]`,
+//! `part SLOT ATTEMPT LO+UNITS`, `device SLOT STATE`,
 //! `end SLOT ATTEMPT`, `ack FIRST LAST`, `answer [epoch N]`, `revoke JOB graceful|forced BEFORE`, `drain`, `bytes HEX`,
 //! `at MS`. What the scheduler says comes by a session with its last welcome's incarnation, or with `by N`.
 #![allow(dead_code)] // each test file uses some of it
 
 use std::fmt::Write as _;
 
+use starfarm_protocol::devices::{DeviceState, SlotKind};
 use starfarm_protocol::ids::{Attempt, Boot, ContentHash, Epoch, FarmId, JobId, from_hex};
 use starfarm_protocol::limits::PROTOCOL_VERSION;
 use starfarm_protocol::resources::{GPU_PARTS, Resource, Resources};
@@ -18,6 +20,7 @@ pub const FARM: FarmId = FarmId([1; 16]);
 
 pub fn config(slots: u16) -> Config {
     Config {
+        devices: Vec::new(),
         boot: Boot(1),
         slots,
         memory_bytes: 0,
@@ -107,9 +110,10 @@ impl Bench {
             "offer" => {
                 let ((lo, units), attempt) = (interval(2), Attempt(number(1)));
                 let offer = Offer { job, spec: spec(job), attempt, lo, units };
+                let kind = SlotKind(named("kind", 0) as u8);
                 let run = Resources::new(named("slots", 1) as u16, named("memory", 0))
                     .with(Resource::Gpus, named("halves", 0) * GPU_PARTS / 2);
-                self.worker.on_datagram(&packed(|p| p.offer_of(&offer, run)), by, now, &mut deeds);
+                self.worker.on_datagram(&packed(|p| p.offer_of(&offer, run, kind)), by, now, &mut deeds);
             }
             "part" => {
                 let ((lo, units), attempt) = (interval(3), Attempt(number(2)));
@@ -133,6 +137,10 @@ impl Bench {
                 let cancel = if words[2] == "forced" { Cancel::Forced } else { Cancel::Graceful };
                 let revoke = Revoke { job: JobId(number(1)), cancel, before: Attempt(number(3)) };
                 self.worker.on_datagram(&packed(|p| p.revoke(&revoke)), by, now, &mut deeds);
+            }
+            "device" => {
+                let state = DeviceState::from_word(words[2]).unwrap();
+                self.worker.on_device(number(1) as u16, state, now, &mut deeds);
             }
             "drain" => self.worker.drain(now, &mut deeds),
             "bytes" => self.worker.on_datagram(&from_hex(words[1]).unwrap(), by, now, &mut deeds),
@@ -215,6 +223,11 @@ impl Bench {
                     held.join(" ")
                 )
             }
+            Message::Devices(of) => {
+                let slots: Vec<_> = of.slots.iter().map(|(state, load)| format!("{state} {load}")).collect();
+                format!("devices {} waiting {} [{}]", of.kind.0, of.queued_tasks, slots.join(", "))
+            }
+            Message::SlotKind(kind) => format!("of {}", kind.0),
             Message::Bye => "bye".to_owned(),
             Message::Ages(ages) => format!("ages {:?}", ages.collect::<Vec<_>>()),
             Message::TimeLeft(left) => {

@@ -76,6 +76,7 @@ fn one_load_for_all_slots_is_not_that_of_the_first() {
 #[test]
 fn where_the_speed_was_measured_is_told_as_job_explain_does() {
     let size = |units, units_per_s, measured| SizeInfo {
+        device: None,
         job: JobId(4),
         node: "lab-1".into(),
         units: Units(units),
