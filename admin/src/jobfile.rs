@@ -14,6 +14,7 @@ mod job;
 mod lines;
 mod mask;
 mod merge;
+mod needs;
 mod notes;
 mod parallel;
 mod program;

@@ -21,6 +21,7 @@ pub mod packed;
 pub mod path;
 pub mod random;
 pub mod reason;
+pub mod report;
 pub mod resources;
 pub mod rto;
 pub mod seal;

@@ -2,6 +2,7 @@
 //! bytes are the JSON that [`JobSpec::to_bytes`] writes, its identity is their BLAKE3 hash. Parsing a job
 //! file (TOML) lives in `admin`, indexing a space in `decomposers`.
 
+mod kernel;
 mod merge;
 mod work;
 
@@ -10,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::ids::ContentHash;
 pub use crate::ids::HexBytes;
 use crate::units::Units;
+pub use kernel::*;
 pub use merge::*;
 pub use work::*;
 
@@ -49,8 +51,7 @@ impl JobSpec {
 
     /// A program of its user's runs on the scheduler's host: it names the units, or merges the results.
     pub fn runs_on_scheduler(&self) -> bool {
-        let merges = matches!(&self.work, Work::Command(CommandWork { merge: Some(Merge::Program(_)), .. }));
-        merges || self.space.grows()
+        matches!(self.work.merge(), Some(Merge::Program(_))) || self.space.grows()
     }
 
     /// Reads the bytes back. The error is a sentence for a person.

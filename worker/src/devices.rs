@@ -16,15 +16,19 @@ use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
 
-use starfarm_protocol::devices::{DEVICE_KINDS_MAX, DeviceFacts, DeviceKind};
+use starfarm_protocol::devices::{DEVICE_KINDS_MAX, DeviceFacts, DeviceKind, DeviceNeeds};
 use starfarm_protocol::resources::GPUS_MAX;
+use starfarm_protocol::spec::JobSpec;
 use starfarm_worker_core::AlikeDevices;
 
+use self::host::{HANGS, Heard, Host};
+use self::words::{Reply, Request};
 use crate::WorkerError;
 
-pub(crate) use serve::serve;
-pub(crate) use slot::{DeviceSlot, Ended};
+pub(crate) use serve::{ForDevice, serve};
+pub(crate) use slot::{Ask, DeviceSlot, Ended, KernelEnded, Ran};
 pub use words::HostWork;
+pub(crate) use words::Left;
 
 /// So long a driver may take to say what there is.
 const LIST: Duration = Duration::from_secs(20);
@@ -152,6 +156,27 @@ fn only_the_cores(root: &Path) -> bool {
     let entries = std::fs::read_dir(root.join("etc/OpenCL/vendors")).into_iter().flatten().flatten();
     let mut drivers = entries.filter_map(|entry| std::fs::read_to_string(entry.path()).ok()).peekable();
     drivers.peek().is_some() && drivers.all(|driver| driver.contains("pocl"))
+}
+
+/// Whether a device of this machine can be made ready for a job: its name where one can, none where there is none that
+/// suits.
+///
+/// # Errors
+/// It cannot, since of the job; in words.
+pub fn check(spec: &JobSpec, needs: &DeviceNeeds) -> Result<Option<String>, String> {
+    let devices = list().unwrap_or_default();
+    let Some((number, facts)) = devices.into_iter().enumerate().find(|(_, facts)| needs.suits(facts)) else {
+        return Ok(None);
+    };
+    let Ok(mut host) = Host::start(number) else { return Ok(None) };
+    let heard = host.ask(&Request::Prepare(Box::new(spec.clone())), HANGS).and_then(|()| host.hear(None));
+    match heard {
+        Ok(Heard::Reply(Reply::Prepared)) => Ok(Some(facts.name)),
+        Ok(Heard::Reply(Reply::Refused(why))) => Err(why),
+        Err(why) => Err(format!("the kernel cannot be compiled for {}: {why}", facts.name)),
+        // That is the device's own trouble.
+        Ok(_) => Ok(None),
+    }
 }
 
 /// The devices of this machine, as a child process lists them.

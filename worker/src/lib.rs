@@ -43,9 +43,10 @@ mod testing;
 mod values;
 mod verbose;
 
-pub use devices::{Choice, HostWork};
+pub use devices::{Choice, HostWork, check};
 pub use error::WorkerError;
 pub use options::{Options, ProbeFormat, has};
+pub use starfarm_opencl::digits;
 pub use values::Until;
 
 /// Runs a worker until it has drained, is refused or is stopped. Messages go to stderr. It takes over
@@ -60,7 +61,7 @@ pub fn run(options: &Options) -> Result<(), WorkerError> {
     }
     if let Some(work) = options.slot_host {
         // Who reads it may have gone.
-        let _ = devices::serve(work, run::search_of);
+        let _ = devices::serve(work, run::for_device);
         return Ok(());
     }
     if let Some(format) = options.probe {

@@ -8,6 +8,7 @@ mod failed;
 mod files;
 mod memory;
 mod nothing;
+mod opencl;
 mod pack;
 mod record;
 mod room;
@@ -24,6 +25,7 @@ use starfarm_worker_core::Task;
 
 use crate::bulk::FetchError;
 use crate::contents::Contents;
+use crate::devices::ForDevice;
 use crate::exec::CancelFlag;
 use crate::report::Report;
 use command::Command;
@@ -32,17 +34,22 @@ use executor::Executor;
 pub(crate) use failed::Failed;
 pub(crate) use memory::Memory;
 use nothing::Nothing;
+use opencl::OpenCl;
 pub(crate) use room::Room;
 use search::Search;
 
-/// The search of a job that a device is to run.
+/// What of a job a device is to run.
 ///
 /// # Errors
 /// No device runs it, in words.
-pub(crate) fn search_of(JobSpec { space, work }: JobSpec) -> Result<starfarm_kernels::Search, String> {
+pub(crate) fn for_device(JobSpec { space, work }: JobSpec) -> Result<ForDevice, String> {
     match work {
-        Work::Search(work) => search::kernel(&work, space),
-        Work::Command(_) | Work::Nothing => Err("a device runs searches alone".to_owned()),
+        Work::Search(work) => search::kernel(&work, space).map(Box::new).map(ForDevice::Search),
+        Work::OpenCl(work) => {
+            let digits = starfarm_opencl::digits(&space)?;
+            Ok(ForDevice::Kernel(Box::new(work), digits))
+        }
+        Work::Command(_) | Work::Nothing => Err("a device runs searches and kernels alone".to_owned()),
     }
 }
 
@@ -58,6 +65,7 @@ fn prepare(bytes: &[u8], contents: &Arc<Contents>) -> Prepared {
     Ok(match work {
         Work::Command(work) => Arc::new(Command::new(&work, &space, chunks)?),
         Work::Search(work) => Arc::new(Search::new(&work, space)?),
+        Work::OpenCl(work) => Arc::new(OpenCl::new(work, &space)?),
         Work::Nothing => Arc::new(Nothing::new(&space)?),
     })
 }

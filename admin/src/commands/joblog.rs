@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use starfarm_decomposers::template::UnitText;
 use starfarm_logs::joblog::{HEAD, Row, outcomes};
 use starfarm_protocol::admin::OutputInfo;
-use starfarm_protocol::spec::{Interval, Space, Work};
+use starfarm_protocol::spec::{Interval, Space};
 use starfarm_protocol::unit_set::UnitSet;
 use starfarm_protocol::units::Units;
 
@@ -152,7 +152,7 @@ pub(crate) fn leave_rest(job: &mut JobFile, flags: &Parallel) -> Result<bool, Fa
             return Ok(false);
         }
         [all] if all.lo.0 == 0 && all.hi.0 == units => {}
-        _ if matches!(&job.spec.work, Work::Command(command) if command.merge.is_some()) => {
+        _ if job.spec.work.merge().is_some() => {
             return Err(Failure::usage(
                 "the results of what is left alone would be merged: leave --resume and --resume-failed out. The same `run` \
                  goes on by itself where it was ended, and `starfarm job retry --failed ID` runs failed units of a job again",

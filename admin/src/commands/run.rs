@@ -48,7 +48,7 @@ pub(crate) fn run(context: &mut Context, run: &Run) -> Result<Exit, Failure> {
     let prints = is_bare && flags.results.is_none();
     // The files of a merged result stand for those of the units.
     let is_text = matches!(context.printer.format, Format::Table | Format::Quiet);
-    let merges = matches!(&job.spec.work, Work::Command(command) if command.merge.is_some());
+    let merges = job.spec.work.merge().is_some();
     let is_merged = merges && is_text && !is_bare && flags.results.is_none();
     let (merged_into, folder) = if is_merged { (folder, None) } else { (None, folder) };
     let written = run.dir.as_deref().filter(|_| folder.is_some());

@@ -15,9 +15,13 @@ use super::task::{SECONDS_MAX, milliseconds};
 pub(super) fn read(merge: &Item<'_>, job: &mut JobFile, base: &Path) -> Result<(), JobFileError> {
     let section = merge.table()?;
     section.only(&["kind", "program", "timeout_seconds", "outputs"])?;
-    let Work::Command(command) = &mut job.spec.work else {
-        return Err(section
-            .error("only what programs write is merged: remove [merge], or use executor = \"command\""));
+    let into = match &mut job.spec.work {
+        Work::Command(command) => &mut command.merge,
+        Work::OpenCl(kernel) => &mut kernel.merge,
+        Work::Search(_) | Work::Nothing => {
+            let words = "only what programs and kernels write is merged: remove [merge], or use executor = \"command\"";
+            return Err(section.error(words));
+        }
     };
     let what =
         section.either("[merge]", ["kind", "program"], "kind = \"concat\", or program = [\"./merge\"]")?;
@@ -28,7 +32,7 @@ pub(super) fn read(merge: &Item<'_>, job: &mut JobFile, base: &Path) -> Result<(
             what.error(format!("`kind` \"{word}\" is not known: write one of {}", known.join(", ")))
         })?;
         section.only(&["kind"])?;
-        command.merge = Some(Merge::Fold(fold));
+        *into = Some(Merge::Fold(fold));
         return Ok(());
     }
     let line = program::here(&what, base, "./merge")?;
@@ -49,6 +53,6 @@ pub(super) fn read(merge: &Item<'_>, job: &mut JobFile, base: &Path) -> Result<(
         outputs.push(name.to_owned());
     }
     let timeout_ms = timeout.map(milliseconds);
-    command.merge = Some(Merge::Program(Box::new(MergeProgram { program: line, timeout_ms, outputs })));
+    *into = Some(Merge::Program(Box::new(MergeProgram { program: line, timeout_ms, outputs })));
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 mod command;
 mod executor;
+mod opencl;
 mod search;
 
 use std::path::Path;
@@ -17,7 +18,7 @@ pub(super) use executor::SECONDS_MAX;
 pub(crate) use executor::milliseconds;
 
 /// All executors, in the order in which a user reads of them.
-const EXECUTORS: [Executor; 2] = [command::EXECUTOR, search::EXECUTOR];
+const EXECUTORS: [Executor; 3] = [command::EXECUTOR, search::EXECUTOR, opencl::EXECUTOR];
 /// Keys of every executor.
 const COMMON: [&str; 6] =
     ["target_seconds", "units_per_task", "max_failures", "speculative", "max_nodes", "storage_limit"];

@@ -4,6 +4,7 @@
 //! The map:
 //! - `device`: what there is, and what each device says of itself.
 //! - `program`: a program that is compiled for a device, its buffers and its launches. All unsafe code is here.
+//! - `kernel`: a kernel of a user's own on a device.
 //! - `search`: a search of `starfarm-kernels` on a device, launch by launch.
 //! - `error`: what can go wrong, in words.
 //!
@@ -12,10 +13,12 @@
 
 mod device;
 mod error;
+mod kernel;
 #[expect(unsafe_code, reason = "calls of the driver")]
 mod program;
 mod search;
 
 pub use device::{Device, devices};
 pub use error::OpenClError;
+pub use kernel::{DeviceKernel, Left, digits};
 pub use search::DeviceSearch;

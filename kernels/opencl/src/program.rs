@@ -20,12 +20,22 @@ pub(crate) struct Session {
     queue: CommandQueue,
 }
 
+/// Whatever bits are one of these.
+pub(crate) trait Number: Copy + Default {}
+impl Number for u8 {}
+impl Number for u32 {}
+impl Number for u64 {}
+
 /// A value that a kernel is given.
 pub(crate) enum Arg<'a> {
     /// A number.
     U32(u32),
+    /// A long one.
+    U64(u64),
     /// A buffer of numbers.
     Words(&'a Buffer<u32>),
+    /// A buffer of long ones.
+    Longs(&'a Buffer<u64>),
     /// A buffer of bytes.
     Bytes(&'a Buffer<u8>),
 }
@@ -38,11 +48,14 @@ impl Session {
         Ok(Self { context, queue })
     }
 
-    /// Compiles a program and takes the kernel of that name.
-    pub(crate) fn kernel(&self, source: &str, name: &str) -> Result<Kernel, OpenClError> {
-        let program = Program::create_and_build_from_source(&self.context, source, "");
-        let program = program.map_err(OpenClError::Build)?;
-        Kernel::create(&program, name).map_err(OpenClError::of("load a kernel"))
+    /// Compiles a program.
+    pub(crate) fn program(&self, source: &str, options: &str) -> Result<Program, OpenClError> {
+        Program::create_and_build_from_source(&self.context, source, options).map_err(OpenClError::Build)
+    }
+
+    /// Takes the kernel of that name.
+    pub(crate) fn kernel_of(&self, program: &Program, name: &str) -> Result<Kernel, OpenClError> {
+        Kernel::create(program, name).map_err(OpenClError::of("load a kernel"))
     }
 
     /// A buffer with these values, or, where there are none, of one that nobody reads.
@@ -70,14 +83,13 @@ impl Session {
     }
 
     /// Reads values from the buffer's start.
-    pub(crate) fn read(&self, buffer: &Buffer<u32>, values: &mut [u32]) -> Result<(), OpenClError> {
+    pub(crate) fn read<T: Number>(&self, buffer: &Buffer<T>, values: &mut [T]) -> Result<(), OpenClError> {
         // SAFETY: as in `write`; any bits are a number.
         let read = unsafe { self.queue.enqueue_read_buffer(buffer, CL_BLOCKING, 0, values, &[]) };
         read.map(drop).map_err(OpenClError::of("give data"))
     }
 
-    /// Runs a kernel over `items` work items in groups of `group`, and waits for its end. The caller answers for the
-    /// arguments: they are those of the kernel's text.
+    /// Runs a kernel over `items` work items in groups of `group`, of which the last one is filled up, and waits for its end. The caller answers for the arguments: they are those of the kernel's text.
     pub(crate) fn launch(
         &self,
         kernel: &Kernel,
@@ -90,6 +102,8 @@ impl Session {
             let set = unsafe {
                 match arg {
                     Arg::U32(value) => kernel.set_arg(index, value),
+                    Arg::U64(value) => kernel.set_arg(index, value),
+                    Arg::Longs(buffer) => kernel.set_arg(index, &buffer.get()),
                     Arg::Words(buffer) => kernel.set_arg(index, &buffer.get()),
                     Arg::Bytes(buffer) => kernel.set_arg(index, &buffer.get()),
                 }

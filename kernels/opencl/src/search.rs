@@ -202,7 +202,8 @@ fn load(
     stretch: &Stretch<'_>,
     width: usize,
 ) -> Result<Loaded, OpenClError> {
-    let kernel = session.kernel(&search.program(stretch, width), "search")?;
+    let program = session.program(&search.program(stretch, width), "")?;
+    let kernel = session.kernel_of(&program, "search")?;
     let stride = stretch.tables.first().map_or(0, Vec::len) as u32;
     Ok(Loaded { kernel, tables: session.buffer(&stretch.tables.concat())?, stride })
 }

@@ -120,6 +120,7 @@ pub(crate) fn value(kind: &str, name: &str, random: &mut Random) -> String {
         "role" => "observer".to_owned(),
         "idle" => "no_job".to_owned(),
         "outcome" => "partly".to_owned(),
+        "device" => "gpu".to_owned(),
         "boot" => format!("{:016x}", random.next()),
         "spec" | "intervals_hash" | "hits_hash" => {
             (0..4).map(|_| format!("{:016x}", random.next())).collect()

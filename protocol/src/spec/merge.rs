@@ -27,6 +27,8 @@ words! {
         Max = 3 => "max",
         /// How many lines there are.
         Count = 4 => "count",
+        /// What the runs of a kernel tell of hits and counters: the hits of all, and each counter as the job says.
+        Report = 5 => "report",
     }
 }
 

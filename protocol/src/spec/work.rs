@@ -6,8 +6,9 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use super::kernel::KernelWork;
 use super::merge::Merge;
-use crate::devices::RunsOn;
+use crate::devices::{DeviceNeeds, RunsOn};
 use crate::ids::{ContentHash, HexBytes, to_hex};
 use crate::limits::SLOTS_MAX;
 use crate::resources::{MEMORY_MAX, Resource, Resources, gpus};
@@ -22,6 +23,8 @@ pub enum Work {
     Command(CommandWork),
     /// The candidate is hashed and compared.
     Search(SearchWork),
+    /// A kernel of the user's own is run on a device.
+    OpenCl(KernelWork),
     /// Nothing is done: what `starfarm bench dispatch` measures with.
     Nothing,
 }
@@ -36,7 +39,12 @@ impl Work {
                 needs: command.needs().unwrap_or(Resources::ONE_SLOT),
                 ..WorkFacts::command(command.retries)
             },
-            Work::Search(search) => WorkFacts::search(search.stop, search.targets.len() as u32),
+            Work::Search(search) => {
+                let facts = WorkFacts::search(search.stop, search.targets.len() as u32);
+                let on = search.needs.map_or(facts.on, |needs| RunsOn { cores: false, devices: Some(needs) });
+                WorkFacts { on, ..facts }
+            }
+            Work::OpenCl(kernel) => kernel.facts(),
             Work::Nothing => WorkFacts::NOTHING,
         }
     }
@@ -48,7 +56,16 @@ impl Work {
                 let digest = search.targets.get(target as usize);
                 digest.map_or_else(String::new, |digest| to_hex(&digest.0))
             }
-            Work::Command(_) | Work::Nothing => String::new(),
+            Work::Command(_) | Work::OpenCl(_) | Work::Nothing => String::new(),
+        }
+    }
+
+    /// What becomes of the results of its units.
+    pub fn merge(&self) -> Option<&Merge> {
+        match self {
+            Work::Command(command) => command.merge.as_ref(),
+            Work::OpenCl(kernel) => kernel.merge.as_ref(),
+            Work::Search(_) | Work::Nothing => None,
         }
     }
 }
@@ -116,9 +133,9 @@ impl WorkFacts {
         Self { body: Body::Outcomes { retries }, first_units: 1, programs: true, ..Self::NOTHING }
     }
 
-    /// One run of a program computes a whole task.
+    /// One run of a program computes a whole task, and may take long to start. On a device a task is many short launches.
     pub fn is_whole_run(&self) -> bool {
-        self.programs && self.per == Per::Task
+        self.programs && self.per == Per::Task && self.on.cores
     }
 }
 
@@ -368,6 +385,9 @@ pub struct SearchWork {
     pub targets: Vec<HexBytes>,
     /// When to end early.
     pub stop: Stop,
+    /// Only devices search, and what they must be; none: cores and all devices do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub needs: Option<DeviceNeeds>,
 }
 
 words! {

@@ -135,9 +135,10 @@ impl Farm {
         // The tail has the last word, so what keeps it from being dust goes by what the node has done, not by what it says
         // of its speed alone; and a unit that is a program is no dust. A run near the end has as many starts as any other, but
         // no more than a slot's share of all that is not done.
-        let floor = match job.facts.work.programs {
+        let floor = match job.facts.work.programs && job.facts.work.on.cores {
             true if is_whole_run => within(start.target_us(TAIL_FLOOR_US)).min(self.share_of_rest(job)),
             true => 1,
+            // A unit of a kernel on a device is no more than one of a search.
             false => within(TAIL_FLOOR_US).min(largest.max(first)),
         };
         let least = if is_whole_run { start.least_units() } else { 1 };

@@ -148,12 +148,12 @@ impl Farm {
     /// Units of programs that the node of that name may be running: those that it holds, as many as its slots at most.
     pub fn programs_of(&self, name: &str) -> u64 {
         let Some((id, node)) = self.nodes.iter().find(|(_, node)| &*node.name == name) else { return 0 };
-        let (slots, mut units) = (u128::from(node.slots()), 0);
+        let (slots, mut units) = (node.all_slots(), 0);
         for task in self.queues.tasks_at(id) {
             let programs = self.jobs.get(task.job).is_some_and(|job| job.facts.work.programs);
             units += if programs { task.at.units() } else { 0 };
-            if units >= slots {
-                return u64::from(node.slots());
+            if units >= u128::from(slots) {
+                return slots.into();
             }
         }
         units as u64

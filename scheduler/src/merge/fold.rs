@@ -1,9 +1,13 @@
 //! What a scheduler makes of numbers and lines, without a program. Pure: bytes in, bytes out, whatever their number.
 
+use starfarm_protocol::report::Report;
 use starfarm_protocol::spec::Fold;
 
 /// Bytes of the longest line that may be a number.
 const NUMBER_BYTES_MAX: usize = 400;
+
+/// Bytes of the longest line that may be a report: hits of a second's launches, or of one that found more.
+const REPORT_BYTES_MAX: usize = 64 << 20;
 
 /// A number as it stands on a line: whole ones are exact.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -82,11 +86,12 @@ pub(super) struct Folding {
     lines: u128,
     sum: Sum,
     best: Option<Number>,
+    report: Report,
 }
 
 impl Folding {
     pub(super) fn new(fold: Fold) -> Self {
-        Self { fold, line: Vec::new(), lines: 0, sum: Sum::default(), best: None }
+        Self { fold, line: Vec::new(), lines: 0, sum: Sum::default(), best: None, report: Report::default() }
     }
 
     /// A piece of what a unit wrote.
@@ -113,7 +118,8 @@ impl Folding {
 
     fn keep(&mut self, bytes: &[u8]) {
         // The length of a line that is too long for a number does not matter.
-        let room = (NUMBER_BYTES_MAX + 1).saturating_sub(self.line.len());
+        let most = if self.fold == Fold::Report { REPORT_BYTES_MAX } else { NUMBER_BYTES_MAX };
+        let room = (most + 1).saturating_sub(self.line.len());
         self.line.extend_from_slice(&bytes[..bytes.len().min(room)]);
     }
 
@@ -122,6 +128,11 @@ impl Folding {
         if self.fold == Fold::Count {
             self.lines += 1;
             return Ok(());
+        }
+        if self.fold == Fold::Report {
+            let told =
+                serde_json::from_slice(&line).map_err(|e| format!("`{}` is no report: {e}", shown(&line)));
+            return self.report.add(told?);
         }
         let text = std::str::from_utf8(&line).ok().filter(|text| text.len() <= NUMBER_BYTES_MAX);
         if text.is_some_and(|text| text.trim().is_empty()) {
@@ -147,6 +158,9 @@ impl Folding {
     /// # Errors
     /// There was no number.
     pub(super) fn result(self) -> Result<String, String> {
+        if self.fold == Fold::Report {
+            return Ok(self.report.line());
+        }
         let number = match self.fold {
             Fold::Count => Number::Whole(i128::try_from(self.lines).unwrap_or(i128::MAX)),
             Fold::Sum => self.sum.number(),
@@ -203,6 +217,19 @@ mod tests {
         assert_eq!(folded(Fold::Sum, &["1e100", "1", "-1e100", "1"]), Ok("2\n".into()));
         assert_eq!(folded(Fold::Sum, &["0.5", "2"]), Ok("2.5\n".into()));
         assert_eq!(folded(Fold::Max, &["0.5", "1", "-3"]), Ok("1\n".into()));
+    }
+
+    #[test]
+    fn what_runs_of_a_kernel_tell_becomes_one_report() {
+        let units = [
+            "{\"hits\":[[\"3\",1]],\"counters\":{\"a\":{\"sum\":\"5\"},\"b\":{\"min\":{\"value\":2.5,\"unit\":\"1\"}}}}\n",
+            "",
+            "{\"hits\":[[\"9\",0]],\"counters\":{\"a\":{\"sum\":\"7\"},\"b\":{\"min\":{\"value\":-1.0,\"unit\":\"8\"}}}}\n",
+        ];
+        let all = "{\"hits\":[[\"3\",1],[\"9\",0]],\"counters\":{\"a\":{\"sum\":\"12\"},\"b\":{\"min\":{\"value\":-1.0,\"unit\":\"8\"}}}}\n";
+        assert_eq!(folded(Fold::Report, &units), Ok(all.to_owned()));
+        assert_eq!(folded(Fold::Report, &[]), Ok("{}\n".into()));
+        assert!(folded(Fold::Report, &["12\n"]).unwrap_err().starts_with("`12` is no report"));
     }
 
     #[test]

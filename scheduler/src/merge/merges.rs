@@ -12,7 +12,7 @@ use starfarm_net::{private_folder, remove_all};
 use starfarm_protocol::admin::{JobInfo, MergeInfo, MergeOutcome, MergeState};
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::job::JobState;
-use starfarm_protocol::spec::{JobSpec, Merge, Work, is_inside};
+use starfarm_protocol::spec::{JobSpec, Merge, is_inside};
 use starfarm_scheduler_core::Farm;
 
 use crate::host_program;
@@ -78,8 +78,9 @@ impl Merges {
 
     /// A job is there with this specification.
     pub(crate) fn learn(&self, job: JobId, spec: &[u8]) {
-        let Ok(JobSpec { work: Work::Command(work), .. }) = JobSpec::from_bytes(spec) else { return };
-        let Some(merge) = work.merge else { return };
+        let Some(merge) = JobSpec::from_bytes(spec).ok().and_then(|spec| spec.work.merge().cloned()) else {
+            return;
+        };
         let told = fs::read(self.path(job, "json")).ok();
         let outcome = told.and_then(|bytes| serde_json::from_slice(&bytes).ok());
         self.jobs()

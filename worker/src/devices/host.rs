@@ -1,6 +1,7 @@
 //! A slot host as its worker sees it: a child that is asked by lines and answers by lines. One that is silent for too long
 //! is killed, whatever its device does.
 
+use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
@@ -15,11 +16,13 @@ use crate::exec::{CancelFlag, Relative, spawn, wait, wait_for};
 
 /// A host that says nothing for so long hangs: it tells ten times a second how far its scan is, and once a second that it
 /// is busy otherwise.
-const HANGS: Duration = Duration::from_secs(5);
+pub(super) const HANGS: Duration = Duration::from_secs(5);
 /// So long it may be busy otherwise: a program is compiled in seconds.
 const BUSY_MAX: Duration = Duration::from_secs(120);
 /// So long a scan that is stopped may go on.
-const STOPS: Duration = Duration::from_secs(1);
+pub(super) const STOPS: Duration = Duration::from_secs(1);
+/// How the words begin that say of a host that it hangs.
+pub(super) const IT_HANGS: &str = "it hangs";
 /// How often a child that should end is looked at.
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -48,13 +51,24 @@ pub(super) enum Heard {
 /// Starts a child for `work`: this same program, with the same arguments.
 pub(super) fn start(work: HostWork) -> io::Result<Relative> {
     let mut command = Command::new("/proc/self/exe");
-    command.arg0("starfarm-slot-host").args(std::env::args_os().skip(1));
+    command.arg0("starfarm-slot-host").args(own_arguments());
     command.arg(format!("--slot-host={}", work.word()));
     // Devices are numbered as the files of the driver number cards.
     command.env("CUDA_DEVICE_ORDER", "PCI_BUS_ID");
     // A group of its own: Ctrl-C at a terminal is meant for the worker, which drains.
     command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     spawn(&mut command)
+}
+
+/// What makes a worker of this program: its own arguments where it is one, so that one sees whose child this is.
+fn own_arguments() -> Vec<OsString> {
+    let own: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let has_commands =
+        std::env::current_exe().is_ok_and(|path| path.file_name() == Some("starfarm".as_ref()));
+    match own.first() {
+        Some(first) if has_commands && first != "worker" => vec!["worker".into()],
+        _ => own,
+    }
 }
 
 /// Waits for a child's end; none where it did not end within that time and was killed.
@@ -90,10 +104,9 @@ impl Host {
         Ok(Self { child, to, from, rest: Vec::new(), patience: HANGS, heard: Instant::now(), busy: None })
     }
 
-    /// Asks; how long silence may last from now on goes by what is asked.
-    pub(super) fn ask(&mut self, request: &Request) -> Result<(), String> {
-        self.heard = Instant::now();
-        self.patience = if matches!(request, Request::Stop(_)) { STOPS } else { HANGS };
+    /// Asks; from now on silence may last so long.
+    pub(super) fn ask(&mut self, request: &Request, patience: Duration) -> Result<(), String> {
+        (self.heard, self.patience) = (Instant::now(), patience);
         let mut line = serde_json::to_vec(request).expect("requests are JSON");
         line.push(b'\n');
         let mut rest = line.as_slice();
@@ -115,7 +128,7 @@ impl Host {
     fn patient_until(&self) -> Result<Instant, String> {
         let until = self.heard + self.patience;
         match until <= Instant::now() {
-            true => Err(format!("it hangs: it has said nothing for {} s", self.patience.as_secs())),
+            true => Err(format!("{IT_HANGS}: it has said nothing for {} s", self.patience.as_secs())),
             false => Ok(until),
         }
     }
@@ -130,10 +143,10 @@ impl Host {
                 if reply == Reply::Busy {
                     let since = *self.busy.get_or_insert(self.heard);
                     if since.elapsed() > BUSY_MAX {
-                        return Err(format!("it hangs: it was busy for {} s", BUSY_MAX.as_secs()));
+                        return Err(format!("{IT_HANGS}: it was busy for {} s", BUSY_MAX.as_secs()));
                     }
                     // One that should stop is not waited for longer because it is busy.
-                    if self.patience == HANGS {
+                    if self.patience != STOPS {
                         self.heard = Instant::now();
                     }
                     continue;
@@ -171,7 +184,7 @@ impl Host {
     fn why_gone(&mut self) -> String {
         match end_within(&mut self.child, STOPS) {
             Ok(Some(status)) => format!("its driver crashed ({})", ending(status)),
-            Ok(None) => "it hangs".to_owned(),
+            Ok(None) => IT_HANGS.to_owned(),
             Err(error) => format!("it has gone: {error}"),
         }
     }

@@ -9,12 +9,13 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, unbounded};
 use starfarm_kernels::{Hit, Search};
-use starfarm_opencl::{Device, DeviceSearch};
+use starfarm_opencl::{Device, DeviceKernel, DeviceSearch, OpenClError};
 use starfarm_protocol::devices::DeviceFacts;
-use starfarm_protocol::spec::JobSpec;
+use starfarm_protocol::ids::HexBytes;
+use starfarm_protocol::spec::{JobSpec, KernelWork};
 use starfarm_protocol::units::Units;
 
-use super::words::{HostWork, Reply, Request};
+use super::words::{HostWork, Left, Reply, Request};
 
 /// How often a scan tells how far it is: its silence is taken for a kernel that runs away.
 const PART: Duration = Duration::from_millis(100);
@@ -22,8 +23,22 @@ const PART: Duration = Duration::from_millis(100);
 /// How often a host says that it is busy with something that takes long.
 const BUSY: Duration = Duration::from_secs(1);
 
-/// How a job's specification becomes a search, or why it cannot.
-pub(crate) type Prepare = fn(JobSpec) -> Result<Search, String>;
+/// What a device is to run.
+pub(crate) enum ForDevice {
+    /// A search.
+    Search(Box<Search>),
+    /// A user's kernel, over units that are counted by such digits.
+    Kernel(Box<KernelWork>, Vec<u128>),
+}
+
+/// How a job's specification becomes that, or why it cannot.
+pub(crate) type Prepare = fn(JobSpec) -> Result<ForDevice, String>;
+
+/// It is set up.
+enum Loaded {
+    Search(DeviceSearch),
+    Kernel(DeviceKernel),
+}
 
 /// Lives as a child that is there for `work`.
 ///
@@ -51,7 +66,7 @@ pub(crate) fn serve(work: HostWork, prepare: Prepare) -> io::Result<()> {
                 devices.into_iter().nth(number).ok_or_else(|| format!("device {number} has gone"))
             });
             voice.is_busy.store(false, Ordering::Release);
-            let mut host = Serving { device, prepare, search: None, stopped, voice };
+            let mut host = Serving { device, prepare, loaded: None, stopped, voice };
             requests.iter().try_for_each(|request| host.answer(request))
         }
     }
@@ -77,7 +92,7 @@ fn read_lines(stopped: Arc<AtomicU64>) -> Receiver<Request> {
 struct Serving {
     device: Result<Device, String>,
     prepare: Prepare,
-    search: Option<DeviceSearch>,
+    loaded: Option<Loaded>,
     /// The latest scan that was stopped.
     stopped: Arc<AtomicU64>,
     voice: Arc<Voice>,
@@ -120,8 +135,12 @@ impl Serving {
     fn answer(&mut self, request: Request) -> io::Result<()> {
         let reply = match request {
             Request::Prepare(spec) => Arc::clone(&self.voice).busy(|| self.prepare(*spec)),
-            Request::Scan { number, lo, hi } => {
-                self.scan(number, lo.0, hi.0)?.map_or_else(Reply::Failed, |()| Reply::Over)
+            Request::Scan { number, lo, hi, most } => {
+                let scanned = match self.loaded {
+                    Some(Loaded::Kernel(_)) => self.run(number, (lo.0, hi.0), most)?,
+                    _ => self.scan(number, lo.0, hi.0)?,
+                };
+                scanned.map_or_else(Reply::Failed, |()| Reply::Over)
             }
             Request::Stop(_) => return Ok(()),
         };
@@ -130,23 +149,31 @@ impl Serving {
 
     fn prepare(&mut self, spec: JobSpec) -> Reply {
         // What the job before had on the device goes first.
-        self.search = None;
+        self.loaded = None;
         let device = match &self.device {
             Ok(device) => device,
             Err(why) => return Reply::Failed(why.clone()),
         };
-        match (self.prepare)(spec).map(|search| DeviceSearch::new(device, search)) {
-            Ok(Ok(search)) => self.search = Some(search),
-            Ok(Err(error)) => return Reply::Failed(error.to_string()),
+        let loaded = match (self.prepare)(spec) {
+            Ok(ForDevice::Search(search)) => DeviceSearch::new(device, *search).map(Loaded::Search),
+            Ok(ForDevice::Kernel(work, digits)) => {
+                DeviceKernel::new(device, *work, digits).map(Loaded::Kernel)
+            }
             Err(why) => return Reply::Refused(why),
+        };
+        match loaded {
+            Ok(loaded) => self.loaded = Some(loaded),
+            // A text that cannot be compiled is no fault of the device.
+            Err(error @ OpenClError::Build(_)) => return Reply::Refused(error.to_string()),
+            Err(error) => return Reply::Failed(error.to_string()),
         }
         Reply::Prepared
     }
 
     /// Scans `[lo, hi)`. The outer error is that of the pipe, the inner one the device's.
     fn scan(&mut self, number: u64, lo: u128, hi: u128) -> io::Result<Result<(), String>> {
-        let Self { search, stopped, voice, .. } = self;
-        let Some(search) = search else { return Ok(Err("there is no job".to_owned())) };
+        let Self { loaded, stopped, voice, .. } = self;
+        let Some(Loaded::Search(search)) = loaded else { return Ok(Err("there is no job".to_owned())) };
         let is_stopped = || stopped.load(Ordering::Acquire) >= number;
         let (mut next, mut hits) = (lo, Vec::<Hit>::new());
         while next < hi && !is_stopped() {
@@ -164,6 +191,36 @@ impl Serving {
             let hits = hits.drain(..).map(Into::into).collect();
             voice.say(&Reply::Part { reached: Units(reached), hits, us })?;
             next = reached;
+        }
+        Ok(Ok(()))
+    }
+
+    /// Runs a user's kernel over `[lo, hi)`, launch by launch; likewise. Of each launch it is said that it begins: the host may
+    /// not live to tell more.
+    fn run(
+        &mut self,
+        number: u64,
+        (lo, hi): (u128, u128),
+        most: Option<u64>,
+    ) -> io::Result<Result<(), String>> {
+        let Self { loaded, stopped, voice, .. } = self;
+        let Some(Loaded::Kernel(kernel)) = loaded else { return Ok(Err("there is no job".to_owned())) };
+        let mut next = lo;
+        while next < hi && stopped.load(Ordering::Acquire) < number {
+            let units = kernel.next_units(hi - next, most);
+            voice.say(&Reply::Begins(Units(next + u128::from(units))))?;
+            let start = Instant::now();
+            let (units, left) = match kernel.launch(next, units) {
+                Ok(ran) => ran,
+                Err(error) => return Ok(Err(error.to_string())),
+            };
+            let us = u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX);
+            next += u128::from(units);
+            let left = match left {
+                starfarm_opencl::Left::Blocks(bytes) => Left::Blocks(HexBytes(bytes)),
+                starfarm_opencl::Left::Report(report) => Left::Report(report),
+            };
+            voice.say(&Reply::Ran { reached: Units(next), us, left })?;
         }
         Ok(Ok(()))
     }

@@ -9,12 +9,15 @@ use starfarm_protocol::ids::ContentHash;
 use starfarm_protocol::spec::JobSpec;
 use starfarm_protocol::units::Units;
 
-use super::host::{Heard, Host};
-use super::words::{Reply, Request};
+use super::host::{HANGS, Heard, Host, IT_HANGS, STOPS};
+use super::words::{Left, Reply, Request};
 use crate::exec::CancelFlag;
 
 /// Pauses after failures in a row: a second, then twice as long each time, up to this.
 const PAUSE_MAX: Duration = Duration::from_secs(64);
+
+/// So much longer than its launch a host may say nothing: what the launch left is read, and travels.
+const SLACK: Duration = Duration::from_secs(1);
 
 /// The device of a slot.
 pub(crate) struct DeviceSlot {
@@ -51,6 +54,33 @@ pub(crate) struct Part {
     pub(crate) spent: Duration,
 }
 
+/// What was computed by a launch of a user's kernel.
+pub(crate) struct Ran {
+    pub(crate) units: u64,
+    pub(crate) spent: Duration,
+    pub(crate) left: Left,
+}
+
+/// Why the units of a user's kernel were not all computed.
+pub(crate) enum KernelEnded {
+    /// As with a search.
+    Device(Ended),
+    /// A launch over these units did not come to its end: it took too long, or its host ended, in words.
+    Launch { units: (u128, u128), hangs: bool, why: String },
+}
+
+/// What is asked of a device.
+pub(crate) struct Ask<'a> {
+    pub(crate) spec: ContentHash,
+    /// Gives the specification, where the device does not know it.
+    pub(crate) read: &'a dyn Fn() -> Option<JobSpec>,
+    /// The first unit, and the first one that is not asked for.
+    pub(crate) units: (u128, u128),
+    /// Most units of a launch of a user's kernel.
+    pub(crate) most: Option<u64>,
+    pub(crate) cancel: &'a CancelFlag,
+}
+
 impl DeviceSlot {
     /// Device `number`, of which that is known, and which card of the worker it is. No host is started yet.
     pub(crate) fn new(number: usize, facts: DeviceFacts, card: Option<u16>) -> Self {
@@ -84,40 +114,89 @@ impl DeviceSlot {
         (self.tell)(DeviceState::Ready);
     }
 
-    /// Scans `[lo, hi)` of the job `spec`, whose specification `read` gives, and tells of each part.
-    pub(crate) fn scan(
-        &mut self,
-        spec: ContentHash,
-        read: impl FnOnce() -> Option<JobSpec>,
-        (lo, hi): (u128, u128),
-        cancel: &CancelFlag,
-        tell: &mut dyn FnMut(Part),
-    ) -> Result<(), Ended> {
-        match self.try_scan(spec, read, (lo, hi), cancel, tell) {
-            Err(Failure::Stopped) => {
-                // It did not stop in time, perhaps since it compiles: no fault of the device.
-                self.host = None;
-                Err(Ended::Cancelled)
-            }
-            Err(Failure::Device(why)) => {
-                self.fails(&why);
-                Err(Ended::Failed)
-            }
-            Err(Failure::Ended(ended)) => Err(ended),
-            Ok(()) => {
-                self.failures = 0;
+    /// Scans the units of a search, and tells of each part.
+    pub(crate) fn scan(&mut self, ask: &Ask<'_>, tell: &mut dyn FnMut(Part)) -> Result<(), Ended> {
+        let (mut next, hi) = ask.units;
+        let ended = self.try_ask(ask, HANGS, &mut |reply| match reply {
+            Reply::Part { reached, hits, us } => {
+                let hits: Vec<Hit> = hits.into_iter().map(Hit::from).collect();
+                let (from, to) = (next, reached.0);
+                if !(from < to && to <= hi && hits.iter().all(|hit| (from..to).contains(&hit.unit))) {
+                    return Err(not_given());
+                }
+                next = to;
+                tell(Part { reached: to, hits, spent: Duration::from_micros(us) });
                 Ok(())
             }
+            _ => Err(out_of_turn()),
+        });
+        let ended = if ended.is_ok() && next < hi { Err(Failure::Ended(Ended::Cancelled)) } else { ended };
+        ended.map_err(|failure| self.ended(failure))
+    }
+
+    /// Runs a user's kernel over the units, a launch of which may take so long, and tells of each launch. Where one does not
+    /// come to its end that is the kernel's doing.
+    pub(crate) fn run(
+        &mut self,
+        ask: &Ask<'_>,
+        launch: Duration,
+        tell: &mut dyn FnMut(Ran),
+    ) -> Result<(), KernelEnded> {
+        let (mut next, hi) = ask.units;
+        let mut begun = None;
+        let ended = self.try_ask(ask, launch + SLACK, &mut |reply| match reply {
+            Reply::Begins(upto) if next < upto.0 && upto.0 <= hi => {
+                begun = Some((next, upto.0));
+                Ok(())
+            }
+            Reply::Ran { reached, us, left } if begun.is_some_and(|(_, upto)| reached.0 <= upto) => {
+                if reached.0 <= next {
+                    return Err(not_given());
+                }
+                tell(Ran { units: (reached.0 - next) as u64, spent: Duration::from_micros(us), left });
+                (next, begun) = (reached.0, None);
+                Ok(())
+            }
+            _ => Err(out_of_turn()),
+        });
+        match (ended, begun) {
+            (Ok(()), _) if next == hi => Ok(()),
+            (Ok(()), _) => Err(KernelEnded::Device(Ended::Cancelled)),
+            (Err(Failure::Device(why)), Some(units)) => {
+                self.host = None;
+                Err(KernelEnded::Launch { units, hangs: why.starts_with(IT_HANGS), why })
+            }
+            // A driver that crashes over a user's text does so again.
+            (Err(Failure::Compiles(why)), _) => {
+                self.host = None;
+                Err(KernelEnded::Device(Ended::Refused(format!("the kernel cannot be compiled: {why}"))))
+            }
+            (Err(failure), _) => Err(KernelEnded::Device(self.ended(failure))),
         }
     }
 
-    fn try_scan(
+    fn ended(&mut self, failure: Failure) -> Ended {
+        match failure {
+            Failure::Stopped => {
+                // It did not stop in time, perhaps since it compiles: no fault of the device.
+                self.host = None;
+                Ended::Cancelled
+            }
+            Failure::Device(why) | Failure::Compiles(why) => {
+                self.fails(&why);
+                Ended::Failed
+            }
+            Failure::Ended(ended) => ended,
+        }
+    }
+
+    /// Asks the host for the units, once it is ready for the job; `on` hears all that it says of them. Where the flag is raised
+    /// it stops, and that is no error.
+    fn try_ask(
         &mut self,
-        spec: ContentHash,
-        read: impl FnOnce() -> Option<JobSpec>,
-        (lo, hi): (u128, u128),
-        cancel: &CancelFlag,
-        tell: &mut dyn FnMut(Part),
+        ask: &Ask<'_>,
+        patience: Duration,
+        on: &mut dyn FnMut(Reply) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         if self.host.is_none() {
             self.prepared = None;
@@ -127,45 +206,40 @@ impl DeviceSlot {
             );
         }
         let host = self.host.as_mut().expect("it was started");
-        if self.prepared != Some(spec) {
+        if self.prepared != Some(ask.spec) {
             self.prepared = None;
-            let Some(job) = read() else { return Err(Failure::Ended(Ended::Cancelled)) };
-            host.ask(&Request::Prepare(Box::new(job)))?;
+            let Some(job) = (ask.read)() else { return Err(Failure::Ended(Ended::Cancelled)) };
+            host.ask(&Request::Prepare(Box::new(job)), HANGS)?;
             (self.tell)(DeviceState::Compiling);
             // A device that is made ready is not interrupted: the next task wants it so, too.
-            let heard = host.hear(None)?;
+            let heard = host.hear(None);
             (self.tell)(DeviceState::Ready);
+            let heard = heard.map_err(Failure::Compiles)?;
             match heard {
-                Heard::Reply(Reply::Prepared) => self.prepared = Some(spec),
+                Heard::Reply(Reply::Prepared) => self.prepared = Some(ask.spec),
                 Heard::Reply(Reply::Refused(why)) => return Err(Failure::Ended(Ended::Refused(why))),
                 Heard::Reply(Reply::Failed(why)) => return Err(Failure::Device(why)),
                 Heard::Reply(_) | Heard::Cancelled => return Err(out_of_turn()),
             }
         }
         self.scans += 1;
-        host.ask(&Request::Scan { number: self.scans, lo: Units(lo), hi: Units(hi) })?;
-        let mut flag = Some(cancel);
-        let mut next = lo;
+        let ((lo, hi), number) = (ask.units, self.scans);
+        host.ask(&Request::Scan { number, lo: Units(lo), hi: Units(hi), most: ask.most }, patience)?;
+        let mut flag = Some(ask.cancel);
         loop {
             let heard = host.hear(flag);
             match heard.map_err(|why| if flag.is_some() { Failure::Device(why) } else { Failure::Stopped })? {
                 Heard::Cancelled => {
                     flag = None;
-                    host.ask(&Request::Stop(self.scans))?;
+                    host.ask(&Request::Stop(number), STOPS)?;
                 }
-                Heard::Reply(Reply::Part { reached, hits, us }) => {
-                    let hits: Vec<Hit> = hits.into_iter().map(Hit::from).collect();
-                    let (from, to) = (next, reached.0);
-                    if !(from < to && to <= hi && hits.iter().all(|hit| (from..to).contains(&hit.unit))) {
-                        return Err(Failure::Device("it tells of units that it was not given".to_owned()));
-                    }
-                    next = to;
-                    tell(Part { reached: to, hits, spent: Duration::from_micros(us) });
+                Heard::Reply(Reply::Over) => {
+                    self.failures = 0;
+                    return Ok(());
                 }
-                Heard::Reply(Reply::Over) if next == hi => return Ok(()),
-                Heard::Reply(Reply::Over) => return Err(Failure::Ended(Ended::Cancelled)),
                 Heard::Reply(Reply::Failed(why)) => return Err(Failure::Device(why)),
                 Heard::Reply(Reply::Prepared | Reply::Refused(_) | Reply::Busy) => return Err(out_of_turn()),
+                Heard::Reply(reply) => on(reply)?,
             }
         }
     }
@@ -190,6 +264,8 @@ enum Failure {
     Ended(Ended),
     /// It failed, in words.
     Device(String),
+    /// It did so when it was made ready for a job.
+    Compiles(String),
     /// It was told to stop, and did not.
     Stopped,
 }
@@ -198,6 +274,10 @@ impl From<String> for Failure {
     fn from(why: String) -> Self {
         Self::Device(why)
     }
+}
+
+fn not_given() -> Failure {
+    Failure::Device("it tells of units that it was not given".to_owned())
 }
 
 fn out_of_turn() -> Failure {

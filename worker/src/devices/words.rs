@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 use starfarm_kernels::Hit;
+use starfarm_protocol::ids::HexBytes;
+use starfarm_protocol::report::Report;
 use starfarm_protocol::spec::JobSpec;
 use starfarm_protocol::units::Units;
 
@@ -41,12 +43,15 @@ impl HostWork {
 pub(super) enum Request {
     /// Scans from now on are of this job.
     Prepare(Box<JobSpec>),
-    /// Scan these units.
+    /// Compute these units.
     Scan {
         /// Counts the scans of this host.
         number: u64,
         lo: Units,
         hi: Units,
+        /// Most units of a launch of a user's kernel, where that matters.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        most: Option<u64>,
     },
     /// End the scan of that number.
     Stop(u64),
@@ -64,10 +69,24 @@ pub(super) enum Reply {
     Busy,
     /// Units up to `reached` were scanned, in so many microseconds since the part before.
     Part { reached: Units, hits: Vec<Found>, us: u64 },
+    /// A launch of a user's kernel begins, over the units up to there.
+    Begins(Units),
+    /// Units up to `reached` were computed by a user's kernel, in so many microseconds.
+    Ran { reached: Units, us: u64, left: Left },
     /// The scan is over, or was stopped.
     Over,
     /// The device failed, in words.
     Failed(String),
+}
+
+/// What units left.
+#[derive(Serialize, Deserialize, PartialEq, Debug)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Left {
+    /// Their blocks.
+    Blocks(HexBytes),
+    /// Hits and counters.
+    Report(Report),
 }
 
 /// A hit.

@@ -93,8 +93,11 @@ impl<'a> Delivery<'a> {
         self.wait(report)
     }
 
-    /// What was gathered is on its way, or reported where it names nothing.
-    fn send(&mut self, report: &mut Report) -> Result<(), FetchError> {
+    /// What was gathered is on its way, or reported where it names nothing: what follows is another result.
+    ///
+    /// # Errors
+    /// As of [`Delivery::add`].
+    pub(super) fn send(&mut self, report: &mut Report) -> Result<(), FetchError> {
         if self.gathered.units == 0 {
             return Ok(());
         }

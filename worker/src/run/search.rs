@@ -10,7 +10,7 @@ use starfarm_protocol::wire::HitEntry;
 use starfarm_worker_core::Task;
 
 use super::executor::{Context, Executor};
-use crate::devices::{DeviceSlot, Ended};
+use crate::devices::{Ask, DeviceSlot, Ended};
 use crate::exec::CancelFlag;
 use crate::report::Report;
 
@@ -42,7 +42,9 @@ impl Search {
         let read = || JobSpec::from_bytes(&context.contents.get(task.spec, cancel).ok()?).ok();
         context.board.begin(context.slot, task.job, task.lo);
         let mut next = task.lo;
-        let scanned = device.scan(task.spec, read, (task.lo, task.hi()), cancel, &mut |part| {
+        let units = (task.lo, task.hi());
+        let ask = Ask { spec: task.spec, read: &read, units, most: None, cancel };
+        let scanned = device.scan(&ask, &mut |part| {
             tell(task, (next, part.reached), &part.hits, part.spent, report);
             next = part.reached;
             if next < task.hi() {

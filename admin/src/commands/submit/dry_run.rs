@@ -45,6 +45,9 @@ pub(super) struct DryRun {
     /// Files that go along, and their bytes.
     input_files: u64,
     input_bytes: u64,
+    /// A device of this machine that the kernel was compiled for; none where there is none that suits, or no kernel.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    compiled_for: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -88,6 +91,12 @@ pub(super) fn describe(job: &JobFile) -> Result<DryRun, Failure> {
         list_bytes: job.blobs.iter().map(|blob| blob.len() as u64).sum(),
         input_files: job.inputs.len() as u64,
         input_bytes: job.inputs.iter().map(|file| file.input.bytes).sum(),
+        compiled_for: match &job.spec.work {
+            Work::OpenCl(kernel) => {
+                starfarm_worker::check(&job.spec, &kernel.needs).map_err(Failure::usage)?
+            }
+            _ => None,
+        },
     })
 }
 
@@ -185,6 +194,9 @@ impl Document for DryRun {
             let (files, bytes) = (self.input_files, human::bytes(self.input_bytes));
             let files = if files == 1 { "1 file".to_owned() } else { format!("{files} files") };
             pairs.push(("inputs", Cell::new(format!("{files}, {bytes}"))));
+        }
+        if let Some(device) = &self.compiled_for {
+            pairs.push(("kernel", Cell::new(format!("compiled for {device}"))));
         }
         facts(&pairs, style)
     }

@@ -7,17 +7,21 @@ use starfarm_protocol::spec::{Algorithm, SearchWork, Space, Stop, Work};
 use super::executor::Executor;
 use crate::jobfile::error::JobFileError;
 use crate::jobfile::job::JobFile;
+use crate::jobfile::needs;
 use crate::jobfile::table::{Item, Kind, Section};
 use crate::jobfile::targets;
 
 pub(super) const EXECUTOR: Executor = Executor {
-    kind: Kind { name: "search", keys: &["algorithm", "targets", "targets_file", "stop"] },
+    kind: Kind { name: "search", keys: &["algorithm", "targets", "targets_file", "stop", "needs"] },
     read,
     help: r#"[task] executor = "search": looks for digests of a chars space's candidates
     algorithm = "md5"         or sha1, sha256, ntlm
     targets = ["..."]         digests in hexadecimal; or
     targets_file = "x.txt"    a file with one digest a line; # begins a comment
     stop = "all-targets"      or first-hit, never [default: all-targets]
+    needs = { device = "gpu", api = "opencl>=1.2", memory = "2GiB" }
+                              only such devices search [default: cores and all
+                              devices]
 "#,
 };
 
@@ -36,7 +40,8 @@ fn read(section: &Section<'_>, job: &mut JobFile, base: &Path) -> Result<(), Job
         _ => targets::of_file(&item, base, algorithm)?,
     };
     let stop = section.read("stop", |item| choice(item, Stop::ALL, Stop::word))?.unwrap_or_default();
-    job.spec.work = Work::Search(SearchWork { algorithm, targets: targets.list, stop });
+    let needs = section.read("needs", needs::read)?;
+    job.spec.work = Work::Search(SearchWork { algorithm, targets: targets.list, stop, needs });
     job.repeated_targets = targets.repeated;
     Ok(())
 }

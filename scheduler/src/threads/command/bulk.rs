@@ -238,9 +238,12 @@ async fn allowed(desk: &Desk, name: String, limits: &mut HashMap<ContentHash, u6
         let bytes = blobs.read(&spec, 0, usize::MAX).ok().flatten().unwrap_or_default();
         drop(blobs);
         let work = JobSpec::from_bytes(&bytes).map(|spec| spec.work);
-        if let Ok(Work::Command(command)) = work {
-            limits.insert(spec, command.upload_max());
-        }
+        let most = match work {
+            Ok(Work::Command(command)) => command.upload_max(),
+            Ok(Work::OpenCl(kernel)) => kernel.upload_max(),
+            _ => continue,
+        };
+        limits.insert(spec, most);
     }
     Allowed { longest: limits.values().max().copied(), running, node }
 }

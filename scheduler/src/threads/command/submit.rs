@@ -9,7 +9,7 @@ use starfarm_protocol::admin::{ErrorCode, MergeState, Response, Submit};
 use starfarm_protocol::ids::ContentHash;
 use starfarm_protocol::job::{JOB_NAME, WorkFacts, is_job_name};
 use starfarm_protocol::seal::{Action, Role, StaticKey};
-use starfarm_protocol::spec::{CommandWork, JobSpec, Work};
+use starfarm_protocol::spec::{JobSpec, Work};
 use starfarm_protocol::trust::TrustChecks;
 use starfarm_scheduler_core as core;
 
@@ -152,9 +152,13 @@ fn specified(text: String, asked: TrustChecks, scheduler: &StaticKey) -> Result<
             work.needs()?;
             None
         }
+        Work::OpenCl(work) => {
+            work.check()?;
+            None
+        }
         Work::Nothing => None,
     };
-    let merges = matches!(&spec.work, Work::Command(CommandWork { merge: Some(_), .. }));
+    let merges = spec.work.merge().is_some();
     let (runs_here, grows) = (spec.runs_on_scheduler(), spec.space.grows());
     let units = starfarm_decomposers::units(&spec.space)?;
     let TrustChecks { check, planted: count } = asked;

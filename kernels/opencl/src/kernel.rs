@@ -1,0 +1,336 @@
+//! A kernel of a user's own on a device: what is put before its text, its launches, and what becomes of the numbers that its
+//! units leave. What a user reads of that is in `docs/kernels.md`.
+
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+use opencl3::kernel::Kernel;
+use opencl3::memory::Buffer;
+use starfarm_protocol::report::{Best, Counted, Report, Value};
+use starfarm_protocol::spec::{Counter, KernelWork, NumberType, Reduction, Space};
+use starfarm_protocol::units::Units;
+
+use crate::device::Device;
+use crate::error::OpenClError;
+use crate::program::{Arg, Session};
+
+/// How long a launch should take: between two of them a job can be stopped.
+const LAUNCH: Duration = Duration::from_millis(20);
+/// Most units of a launch, and most bytes of their blocks.
+const UNITS_MAX: u64 = 1 << 24;
+const BLOCKS_BYTES_MAX: u64 = 4 << 20;
+/// Work items of a group, where there are as many.
+const GROUP: u64 = 64;
+/// Numbers that the device leaves of those of a launch; the rest is done here.
+const LANES: usize = 1 << 12;
+
+/// A kernel that runs on a device.
+pub struct DeviceKernel {
+    work: KernelWork,
+    /// How many values each digit has, the first digit first.
+    sizes: Vec<u128>,
+    session: Session,
+    kernel: Kernel,
+    base: Buffer<u64>,
+    hits: Option<Buffer<u32>>,
+    blocks: Option<Buffer<u8>>,
+    counters: Vec<Counting>,
+    /// Units that the buffers have room for.
+    room: u64,
+    /// Units of the next launch.
+    units: u64,
+}
+
+/// A counter on the device.
+struct Counting {
+    name: String,
+    counter: Counter,
+    reduce: Kernel,
+    values: Buffer<u8>,
+    best: Buffer<u8>,
+    at: Buffer<u64>,
+}
+
+/// What a launch left.
+pub enum Left {
+    /// The blocks of its units, one after another.
+    Blocks(Vec<u8>),
+    /// Hits and counters.
+    Report(Report),
+}
+
+/// The digits that a kernel's units are counted by: how many values each has, the first one first.
+///
+/// # Errors
+/// No kernel runs over such a space, in words.
+pub fn digits(space: &Space) -> Result<Vec<u128>, String> {
+    match space {
+        Space::Range { .. } | Space::Frames { .. } => Ok(vec![starfarm_decomposers::units(space)?]),
+        Space::Chars { positions, min } if *min == positions.len() => {
+            Ok(positions.iter().map(|position| position.0.len() as u128).collect())
+        }
+        Space::Chars { .. } => {
+            Err("a kernel runs over strings of one length: write as many positions as `min` says".to_owned())
+        }
+        Space::Grid { axes } => Ok(axes.iter().map(|axis| axis.values.len() as u128).collect()),
+        Space::List { .. } | Space::Program(_) | Space::Subset { .. } => {
+            Err("a kernel runs over a space of kind = \"range\", \"chars\" or \"grid\"".to_owned())
+        }
+    }
+}
+
+impl DeviceKernel {
+    /// Compiles a kernel for a device, which may take seconds.
+    ///
+    /// # Errors
+    /// The device's, or the text cannot be compiled.
+    pub fn new(device: &Device, work: KernelWork, sizes: Vec<u128>) -> Result<Self, OpenClError> {
+        let session = Session::open(device)?;
+        let text = text(&work, &sizes);
+        let options = match work.needs.opencl {
+            (0, _) => String::new(),
+            (major, minor) => format!("-cl-std=CL{major}.{minor}"),
+        };
+        let program = session.program(&text, &options).map_err(|error| named(error, &work))?;
+        let kernel = session.kernel_of(&program, &work.kernel).map_err(|_| {
+            OpenClError::Build(format!("{} has no kernel that is called `{}`", work.file, work.kernel))
+        })?;
+        let counting = |(name, counter): (&String, &Counter)| {
+            let reduce = session.kernel_of(&program, &format!("starfarm_reduce_{name}"))?;
+            let (values, best) = (session.empty(8)?, session.empty(LANES * 8)?);
+            let at = session.empty(LANES)?;
+            Ok(Counting { name: name.clone(), counter: *counter, reduce, values, best, at })
+        };
+        let counters = work.counters.iter().map(counting).collect::<Result<Vec<_>, OpenClError>>()?;
+        let hits = (work.hits > 0).then(|| session.empty(1 + 2 * work.hits as usize)).transpose()?;
+        let base = session.empty(sizes.len().max(1))?;
+        Ok(Self { work, sizes, session, kernel, base, hits, blocks: None, counters, room: 0, units: 1 })
+    }
+
+    /// Units of the next launch from `lo` on, of which there are so many and no more are to be in one.
+    pub fn next_units(&self, left: u128, most: Option<u64>) -> u64 {
+        let blocks = BLOCKS_BYTES_MAX / self.work.block_bytes.max(1);
+        let units = self.units.min(UNITS_MAX).min(blocks.max(1)).min(most.unwrap_or(u64::MAX));
+        let units = u64::try_from(left).unwrap_or(u64::MAX).min(units).max(1);
+        // Whole groups, and what is left alone: a driver may compile a kernel anew for each size of a group.
+        if units < GROUP { units } else { units - units % GROUP }
+    }
+
+    /// Runs the kernel over units of which the first is `lo`. Where more hits were found than there is room for, of fewer
+    /// units: how many they were.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn launch(&mut self, lo: u128, mut units: u64) -> Result<(u64, Left), OpenClError> {
+        loop {
+            let start = Instant::now();
+            let left = self.try_launch(lo, units)?;
+            let took = start.elapsed().max(Duration::from_micros(1));
+            let Some(left) = left else {
+                units = (units / 2).max(1);
+                units -= if units < GROUP { 0 } else { units % GROUP };
+                self.units = units;
+                continue;
+            };
+            // At most eight times as many: the first launches say little.
+            let fits = units as f64 * LAUNCH.as_secs_f64() / took.as_secs_f64();
+            self.units = (fits as u64).clamp(1, units.saturating_mul(8)).min(UNITS_MAX);
+            return Ok((units, left));
+        }
+    }
+
+    fn make_room(&mut self, units: u64) -> Result<(), OpenClError> {
+        if units <= self.room {
+            return Ok(());
+        }
+        let room = units.next_power_of_two();
+        if self.work.block_bytes > 0 {
+            self.blocks = None;
+            self.blocks = Some(self.session.empty((units * self.work.block_bytes) as usize)?);
+            self.room = units;
+            return Ok(());
+        }
+        for counting in &mut self.counters {
+            counting.values = self.session.empty(8)?;
+            counting.values = self.session.empty(room as usize * counting.counter.of.bytes())?;
+        }
+        self.room = room;
+        Ok(())
+    }
+
+    /// None where there were too many hits.
+    fn try_launch(&mut self, lo: u128, units: u64) -> Result<Option<Left>, OpenClError> {
+        self.make_room(units)?;
+        let mut rest = lo;
+        let mut base: Vec<u64> = self
+            .sizes
+            .iter()
+            .rev()
+            .map(|size| {
+                let digit = rest % size;
+                rest /= size;
+                digit as u64
+            })
+            .collect();
+        base.reverse();
+        self.session.write(&mut self.base, &base)?;
+        if let Some(hits) = &mut self.hits {
+            self.session.write(hits, &[0])?;
+        }
+        let mut args = vec![Arg::Longs(&self.base), Arg::U64(units)];
+        args.extend(self.hits.as_ref().map(Arg::Words));
+        args.extend(self.blocks.as_ref().map(Arg::Bytes));
+        args.extend(self.counters.iter().map(|counting| Arg::Bytes(&counting.values)));
+        self.session.launch(&self.kernel, &args, units as usize, group(units as usize))?;
+        if let Some(blocks) = &self.blocks {
+            let mut bytes = vec![0; (units * self.work.block_bytes) as usize];
+            self.session.read(blocks, &mut bytes)?;
+            return Ok(Some(Left::Blocks(bytes)));
+        }
+        let mut report = Report::default();
+        if let Some(hits) = &self.hits {
+            let mut head = [0];
+            self.session.read(hits, &mut head)?;
+            if head[0] > self.work.hits && units > 1 {
+                return Ok(None);
+            }
+            let mut words = vec![0; 1 + 2 * head[0].min(self.work.hits) as usize];
+            self.session.read(hits, &mut words)?;
+            // What names a unit beyond the launch is a slip of the kernel's.
+            let pairs = words[1..].chunks_exact(2).filter(|pair| u64::from(pair[0]) < units);
+            report.hits.extend(pairs.map(|pair| (Units(lo + u128::from(pair[0])), pair[1])));
+            report.hits.sort_unstable();
+            report.hits.dedup();
+        }
+        for counting in &self.counters {
+            report.counters.insert(counting.name.clone(), counting.reduce(&self.session, lo, units)?);
+        }
+        Ok(Some(Left::Report(report)))
+    }
+}
+
+/// The size of groups of so many work items.
+fn group(items: usize) -> usize {
+    if items.is_multiple_of(GROUP as usize) { GROUP as usize } else { 1 }
+}
+
+impl Counting {
+    /// What became of the numbers of a launch.
+    fn reduce(&self, session: &Session, lo: u128, units: u64) -> Result<Counted, OpenClError> {
+        let lanes = (units as usize).min(LANES);
+        let args = [Arg::Bytes(&self.values), Arg::U64(units), Arg::Bytes(&self.best), Arg::Longs(&self.at)];
+        session.launch(&self.reduce, &args, lanes, group(lanes))?;
+        let (mut bytes, mut at) = (vec![0; lanes * self.counter.of.bytes()], vec![0; lanes]);
+        session.read(&self.best, &mut bytes)?;
+        session.read(&self.at, &mut at)?;
+        let values = bytes.chunks_exact(self.counter.of.bytes()).map(|bytes| value(self.counter.of, bytes));
+        let counted = values.zip(at).map(|(value, at): (Value, u64)| {
+            let best = Best { value, unit: Units(lo + u128::from(at)) };
+            match self.counter.reduce {
+                Reduction::Sum => Counted::Sum(value),
+                Reduction::Min => Counted::Min(best),
+                Reduction::Max => Counted::Max(best),
+            }
+        });
+        let all = counted.map(Ok).reduce(|one, other| one?.with(other?));
+        all.expect("a launch has units").map_err(|why| OpenClError::Call("add up", why))
+    }
+}
+
+fn value(of: NumberType, bytes: &[u8]) -> Value {
+    let eight = || bytes.try_into().expect("eight bytes");
+    match of {
+        NumberType::Long => Value::Whole(i64::from_ne_bytes(eight()).into()),
+        NumberType::Ulong => Value::Whole(u64::from_ne_bytes(eight()).into()),
+        NumberType::Double => Value::Real(f64::from_ne_bytes(eight())),
+        NumberType::Float => Value::Real(f32::from_ne_bytes(bytes.try_into().expect("four bytes")).into()),
+    }
+}
+
+/// The whole program: what a user's text may use, that text under its own name, and what reduces its numbers.
+fn text(work: &KernelWork, sizes: &[u128]) -> String {
+    let mut text = String::new();
+    let mut define = |name: &str, value: &str| {
+        // A String takes whatever is written to it.
+        let _ = writeln!(text, "#define {name} {value}");
+    };
+    define("STARFARM", "1");
+    define("BLOCK", &work.block_bytes.to_string());
+    define("HITS", &work.hits.to_string());
+    define("DIGITS", &sizes.len().to_string());
+    for (name, value) in &work.constants {
+        define(name, value);
+    }
+    let list: Vec<String> = sizes.iter().map(|size| format!("{size}UL")).collect();
+    let _ = writeln!(text, "__constant ulong SIZES[DIGITS] = {{{}}};", list.join(", "));
+    text.push_str(include_str!("../cl/before.cl"));
+    let _ = write!(text, "#line 1 \"{}\"\n{}\n#line 1 \"starfarm\"\n", work.file, work.source);
+    for (name, Counter { reduce, of }) in &work.counters {
+        let (kind, word) = (of.word(), reduce.word().to_uppercase());
+        let _ = writeln!(text, "STARFARM_{word}({kind}, starfarm_reduce_{name})");
+    }
+    text
+}
+
+/// What the compiler said of the user's text, with the lines that it means.
+fn named(error: OpenClError, work: &KernelWork) -> OpenClError {
+    let OpenClError::Build(log) = error else { return error };
+    let lines: Vec<&str> = work.source.lines().collect();
+    let mut said = String::new();
+    for line in log.lines().filter(|line| !line.trim().is_empty()) {
+        let _ = writeln!(said, "{line}");
+        let place = line.split_once(&format!("{}:", work.file)).map(|(_, rest)| rest);
+        let number = place.and_then(|rest| rest.split([':', ')', ' ']).next()?.parse::<usize>().ok());
+        let source = number.and_then(|number| lines.get(number.checked_sub(1)?));
+        if let Some(source) = source.filter(|source| !log.contains(source.trim())) {
+            let _ = writeln!(said, "    {}", source.trim());
+        }
+    }
+    OpenClError::Build(said)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use starfarm_protocol::devices::DeviceNeeds;
+
+    fn work() -> KernelWork {
+        KernelWork {
+            source: "line one\n  int x = y;\n".into(),
+            file: "a.cl".into(),
+            kernel: "k".into(),
+            constants: [("WIDTH".to_owned(), "7".to_owned())].into(),
+            block_bytes: 0,
+            hits: 3,
+            counters: [("best".to_owned(), Counter::parse("min double").unwrap())].into(),
+            needs: DeviceNeeds::ANY,
+            launch_ms: 5_000,
+            retries: 0,
+            merge: None,
+        }
+    }
+
+    #[test]
+    fn a_users_text_keeps_its_name_and_its_lines() {
+        let text = text(&work(), &[10, 20]);
+        for part in [
+            "#define WIDTH 7\n",
+            "#define HITS 3\n",
+            "SIZES[DIGITS] = {10UL, 20UL};\n",
+            "#line 1 \"a.cl\"\nline one\n",
+            "STARFARM_MIN(double, starfarm_reduce_best)\n",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+
+    #[test]
+    fn an_error_has_its_line() {
+        let said = |log: &str| named(OpenClError::Build(log.into()), &work()).to_string();
+        let text = said("error: a.cl:2:11: use of undeclared identifier 'y'\n");
+        assert!(text.ends_with("a.cl:2:11: use of undeclared identifier 'y'\n    int x = y;"), "{text}");
+        let twice = said("a.cl:2:11: error\n  int x = y;\n          ^\n");
+        assert_eq!(twice.matches("int x = y;").count(), 1, "{twice}");
+        assert!(said("a.cl:99: error").ends_with("a.cl:99: error"));
+    }
+}
