@@ -12,7 +12,8 @@ fn search() -> Vec<u8> {
     let digest = |digits: &str| HexBytes(from_hex(digits).unwrap());
     let targets =
         vec![digest("0cc175b9c0f1b6a831c399e269772661"), digest("900150983cd24fb0d6963f7d28e17f72")];
-    let work = Work::Search(SearchWork { algorithm: Algorithm::Md5, targets, stop: Stop::Never });
+    let work =
+        Work::Search(SearchWork { algorithm: Algorithm::Md5, targets, stop: Stop::Never, needs: None });
     let space = Space::Chars { positions: vec![HexBytes(b"abcxyz".to_vec())], min: 1 };
     JobSpec { space, work }.to_bytes()
 }

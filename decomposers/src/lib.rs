@@ -58,6 +58,26 @@ pub fn units(space: &Space) -> Result<u128, String> {
     open(space, Arc::new(NoChunks)).map(|decomposer| decomposer.units())
 }
 
+/// The digits that a kernel's units are counted by: how many values each has, the first one first.
+///
+/// # Errors
+/// No kernel runs over such a space, in words.
+pub fn digits(space: &Space) -> Result<Vec<u128>, String> {
+    match space {
+        Space::Range { .. } | Space::Frames { .. } => Ok(vec![units(space)?]),
+        Space::Chars { positions, min } if *min == positions.len() => {
+            Ok(positions.iter().map(|position| position.0.len() as u128).collect())
+        }
+        Space::Chars { .. } => {
+            Err("a kernel runs over strings of one length: write as many positions as `min` says".to_owned())
+        }
+        Space::Grid { axes } => Ok(axes.iter().map(|axis| axis.values.len() as u128).collect()),
+        Space::List { .. } | Space::Program(_) | Space::Subset { .. } => {
+            Err("a kernel runs over a space of kind = \"range\", \"chars\" or \"grid\"".to_owned())
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,5 +1,7 @@
 //! Devices of a worker beside its processor's cores: what each is, how it does, and which of them run a job.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::word::words;
@@ -81,6 +83,20 @@ fn is_any(version: &(u8, u8)) -> bool {
 
 fn is_none(bytes: &u64) -> bool {
     *bytes == 0
+}
+
+impl fmt::Display for DeviceNeeds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = self.device.map_or("device", DeviceKind::word);
+        write!(f, "{kind}")?;
+        if let (major @ 1.., minor) = self.opencl {
+            write!(f, ", OpenCL {major}.{minor} or later")?;
+        }
+        match self.memory_bytes {
+            0 => Ok(()),
+            bytes => write!(f, ", {:.1} GiB", bytes as f64 / f64::from(1 << 30)),
+        }
+    }
 }
 
 impl DeviceNeeds {

@@ -35,7 +35,12 @@ fn specifications() -> Vec<JobSpec> {
     vec![
         JobSpec {
             space: Space::Chars { positions: vec![hex(b"abc"), hex(b"01")], min: 1 },
-            work: Work::Search(SearchWork { algorithm: Algorithm::Md5, targets, stop: Stop::AllTargets }),
+            work: Work::Search(SearchWork {
+                algorithm: Algorithm::Md5,
+                targets,
+                stop: Stop::AllTargets,
+                needs: None,
+            }),
         },
         JobSpec { space: Space::Range { from: 0, to: 100, step: 1 }, work: Work::Nothing },
         JobSpec {

@@ -113,7 +113,7 @@ mod tests {
     }
 
     fn search_for(chars: &[u8], targets: Vec<HexBytes>) -> Vec<u8> {
-        let work = SearchWork { algorithm: Algorithm::Md5, targets, stop: Stop::Never };
+        let work = SearchWork { algorithm: Algorithm::Md5, targets, stop: Stop::Never, needs: None };
         let space = Space::Chars { positions: vec![HexBytes(chars.to_vec())], min: 1 };
         JobSpec { space, work: Work::Search(work) }.to_bytes()
     }

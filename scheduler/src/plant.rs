@@ -83,7 +83,8 @@ mod tests {
     fn search(targets: &[u128]) -> (SearchWork, Space, u128) {
         let positions = vec![HexBytes(b"abcdefghij".to_vec()); 2];
         let space = Space::Chars { positions, min: 2 };
-        let work = |targets| SearchWork { algorithm: Algorithm::Sha1, targets, stop: Stop::Never };
+        let work =
+            |targets| SearchWork { algorithm: Algorithm::Sha1, targets, stop: Stop::Never, needs: None };
         let any = Verifier::new(&work(vec![HexBytes(vec![7; 20])]), &space).unwrap();
         let targets = targets.iter().map(|unit| HexBytes(any.digest(*unit).unwrap())).collect();
         (work(targets), space, 100)

@@ -46,7 +46,6 @@ mod verbose;
 pub use devices::{Choice, HostWork, check};
 pub use error::WorkerError;
 pub use options::{Options, ProbeFormat, has};
-pub use starfarm_opencl::digits;
 pub use values::Until;
 
 /// Runs a worker until it has drained, is refused or is stopped. Messages go to stderr. It takes over

@@ -85,20 +85,18 @@ pub(crate) struct Node {
 impl Node {
     /// Reads what is on disk, opens a socket, starts the threads.
     pub(crate) fn start(options: &Options) -> Result<Self, WorkerError> {
-        let limits = options.limits()?;
         let join = read_join_file(options.join()?)?;
         let addresses = Addresses::new(options.join()?, &join);
-        let name = options.node_name()?;
+        let (limits, name) = (options.limits()?, options.node_name()?);
         STARTED.get_or_init(Instant::now);
         let state = State::open(&options.state_dir(&name)?, join.farm)?;
         let random = || getrandom::u64().map_err(|e| WorkerError::System(format!("no random numbers: {e}")));
         let (farm, known, boot, plain) = (join.farm, known(&state), Boot(random()?), options.no_seal);
         let who = Arc::new(Identity { key: state.key()?, join, name, boot, plain });
-        let cards = options.cards()?;
-        let kinds = devices::chosen(&options.devices, |devices| options.cards_of(devices))?;
-        let all_slots = kinds.iter().fold(options.slots(), |all, alike| all + alike.devices.len() as u16);
-        let start = facts::machine_start();
-        let (board, died_running) = Board::open(&state.farm_path("running"), farm, all_slots, start)?;
+        let (cards, choice) = (options.cards()?, &options.devices);
+        let kinds = devices::chosen(choice, |devices| options.cards_of(devices))?;
+        let slots = kinds.iter().fold(options.slots(), |all, alike| all + alike.devices.len() as u16);
+        let (board, died) = Board::open(&state.farm_path("running"), farm, slots, facts::machine_start())?;
         let (to_inbox, inbox) = bounded(INBOX);
         let (board, sockets) = (Arc::new(board), Sockets::new(to_inbox.clone(), plain));
         let facts = facts::read(Path::new("/"), cores());
@@ -112,7 +110,7 @@ impl Node {
             receive_datagrams_max: sockets.receive_datagrams_max().map_err(|e| no("UDP socket", &e))?,
             heartbeat_us: Settings::DEFAULT.heartbeat_us,
             seed: random()?,
-            died_running,
+            died_running: died,
             farm,
             known,
             facts: Some(facts),

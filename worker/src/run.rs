@@ -46,7 +46,7 @@ pub(crate) fn for_device(JobSpec { space, work }: JobSpec) -> Result<ForDevice, 
     match work {
         Work::Search(work) => search::kernel(&work, space).map(Box::new).map(ForDevice::Search),
         Work::OpenCl(work) => {
-            let digits = starfarm_opencl::digits(&space)?;
+            let digits = starfarm_decomposers::digits(&space)?;
             Ok(ForDevice::Kernel(Box::new(work), digits))
         }
         Work::Command(_) | Work::Nothing => Err("a device runs searches and kernels alone".to_owned()),

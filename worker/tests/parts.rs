@@ -20,7 +20,12 @@ const LONG_UNIT: u64 = 3;
 fn search(fake: &Fake) -> ContentHash {
     let positions = vec![HexBytes((b'a'..=b'z').collect()); 8];
     let target = starfarm_protocol::ids::from_hex("2125ea8b81bc0ab7a16e47ca82c06735").unwrap();
-    let work = SearchWork { algorithm: Algorithm::Md5, targets: vec![HexBytes(target)], stop: Stop::Never };
+    let work = SearchWork {
+        algorithm: Algorithm::Md5,
+        targets: vec![HexBytes(target)],
+        stop: Stop::Never,
+        needs: None,
+    };
     fake.spec(&JobSpec { space: Space::Chars { positions, min: 8 }, work: Work::Search(work) })
 }
 

@@ -243,7 +243,8 @@ fn a_search_reports_its_hits() {
     let targets = ["e07e81c20cf5935f5225765f0af81755", "02c425157ecd32f259548b33402ff6d3"];
     let targets =
         targets.iter().map(|hex| HexBytes(starfarm_protocol::ids::from_hex(hex).unwrap())).collect();
-    let work = Work::Search(SearchWork { algorithm: Algorithm::Md5, targets, stop: Stop::Never });
+    let work =
+        Work::Search(SearchWork { algorithm: Algorithm::Md5, targets, stop: Stop::Never, needs: None });
     let spec = fake.spec(&JobSpec { space: Space::Chars { positions, min: 4 }, work });
     let _worker = fake.worker("a", &["--slots", "2"]);
     let all = 26_u64.pow(4);
@@ -295,7 +296,8 @@ fn a_withdrawal_ends_a_running_program_and_gives_its_units_back() {
 fn a_fetch_that_breaks_off_goes_on_where_it_was() {
     let fake = Fake::start();
     let targets: Vec<_> = (0..10_000_u128).map(|i| HexBytes(i.to_be_bytes().to_vec())).collect();
-    let work = Work::Search(SearchWork { algorithm: Algorithm::Md5, targets, stop: Stop::Never });
+    let work =
+        Work::Search(SearchWork { algorithm: Algorithm::Md5, targets, stop: Stop::Never, needs: None });
     let positions = vec![HexBytes(b"ab".to_vec())];
     let spec = fake.spec(&JobSpec { space: Space::Chars { positions, min: 1 }, work });
     fake.lock().cut_after = Some(2);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use opencl3::kernel::Kernel;
 use opencl3::memory::Buffer;
 use starfarm_protocol::report::{Best, Counted, Report, Value};
-use starfarm_protocol::spec::{Counter, KernelWork, NumberType, Reduction, Space};
+use starfarm_protocol::spec::{Counter, KernelWork, NumberType, Reduction};
 use starfarm_protocol::units::Units;
 
 use crate::device::Device;
@@ -57,26 +57,6 @@ pub enum Left {
     Blocks(Vec<u8>),
     /// Hits and counters.
     Report(Report),
-}
-
-/// The digits that a kernel's units are counted by: how many values each has, the first one first.
-///
-/// # Errors
-/// No kernel runs over such a space, in words.
-pub fn digits(space: &Space) -> Result<Vec<u128>, String> {
-    match space {
-        Space::Range { .. } | Space::Frames { .. } => Ok(vec![starfarm_decomposers::units(space)?]),
-        Space::Chars { positions, min } if *min == positions.len() => {
-            Ok(positions.iter().map(|position| position.0.len() as u128).collect())
-        }
-        Space::Chars { .. } => {
-            Err("a kernel runs over strings of one length: write as many positions as `min` says".to_owned())
-        }
-        Space::Grid { axes } => Ok(axes.iter().map(|axis| axis.values.len() as u128).collect()),
-        Space::List { .. } | Space::Program(_) | Space::Subset { .. } => {
-            Err("a kernel runs over a space of kind = \"range\", \"chars\" or \"grid\"".to_owned())
-        }
-    }
 }
 
 impl DeviceKernel {

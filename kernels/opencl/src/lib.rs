@@ -20,5 +20,5 @@ mod search;
 
 pub use device::{Device, devices};
 pub use error::OpenClError;
-pub use kernel::{DeviceKernel, Left, digits};
+pub use kernel::{DeviceKernel, Left};
 pub use search::DeviceSearch;

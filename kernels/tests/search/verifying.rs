@@ -22,7 +22,7 @@ fn a_hit_is_true_where_the_candidate_has_that_digest() {
                 [0, units - 1].into_iter().chain((0..5).map(|_| chance.below(units))).collect();
             let targets =
                 known.iter().map(|&unit| HexBytes(digest(algorithm, &candidate(&positions, min, unit))));
-            let work = SearchWork { algorithm, targets: targets.collect(), stop: Stop::Never };
+            let work = SearchWork { algorithm, targets: targets.collect(), stop: Stop::Never, needs: None };
             let space = Space::Chars { positions: positions.iter().cloned().map(HexBytes).collect(), min };
             let verifier = Verifier::new(&work, &space).unwrap();
             for (target, &unit) in (0..).zip(&known) {
@@ -51,6 +51,7 @@ fn a_search_that_is_none_is_refused() {
         algorithm: ALGORITHMS[0],
         targets: targets.iter().map(|target| HexBytes(target.to_vec())).collect(),
         stop: Stop::Never,
+        needs: None,
     };
     let refusal = |work, space| Verifier::new(&work, space).unwrap_err();
     assert!(refusal(work(&[]), &space).contains("target"), "none at all");

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::devices::{DeviceFacts, DeviceNeeds};
 use crate::ids::JobId;
 use crate::job::JobState;
 use crate::reason::{Distrust, HoldReason, QuarantineReason};
@@ -78,6 +79,10 @@ pub enum JobReason {
     TooSmall { node: String, lack: Lack },
     /// Nor on so many more nodes.
     TooSmallMore { nodes: u64 },
+    /// It runs on devices like that, and no node that takes tasks has one.
+    NoDeviceAnywhere { needs: DeviceNeeds },
+    /// It runs on devices like that, and `node` has these alone.
+    NoDevice { node: String, needs: DeviceNeeds, has: Vec<DeviceFacts> },
     /// Nodes take tasks, and all that have not refused it leave by themselves before one of it would be over.
     NoTime,
     /// `node` refused it in these words, and is asked again in `again_us`.
@@ -259,6 +264,8 @@ pub enum OfferReason {
     Refused { why: String, again_us: u64 },
     /// A run of it does not fit there.
     TooSmall { lack: Lack },
+    /// It runs on devices like that, and the node has these alone.
+    NoDevice { needs: DeviceNeeds, has: Vec<DeviceFacts> },
     /// The last `units` are at others; the node gets a copy of a late one, or not.
     AllOut { units: Units, copies: bool },
     /// The node failed its last units of it, and gets one at a time.

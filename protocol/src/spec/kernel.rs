@@ -6,8 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::merge::Merge;
-use super::work::{Body, Per, WorkFacts};
-use crate::devices::{DeviceNeeds, RunsOn};
+use crate::devices::DeviceNeeds;
 use crate::word::words;
 
 /// Most bytes of a kernel's text.
@@ -126,18 +125,6 @@ pub fn is_identifier(text: &str) -> bool {
 }
 
 impl KernelWork {
-    /// What the scheduler must know of it.
-    pub(super) fn facts(&self) -> WorkFacts {
-        WorkFacts {
-            body: Body::Outcomes { retries: self.retries },
-            programs: true,
-            first_units: 1,
-            per: Per::Task,
-            on: RunsOn { cores: false, devices: Some(self.needs) },
-            ..WorkFacts::NOTHING
-        }
-    }
-
     /// Runs tell of hits and counters, in JSON.
     pub fn reports(&self) -> bool {
         self.hits > 0 || !self.counters.is_empty()

@@ -17,7 +17,6 @@ use crate::word::words;
 /// What is done with a unit.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
-#[expect(clippy::large_enum_variant, reason = "a job has one")]
 pub enum Work {
     /// A program is run.
     Command(CommandWork),
@@ -44,7 +43,7 @@ impl Work {
                 let on = search.needs.map_or(facts.on, |needs| RunsOn { cores: false, devices: Some(needs) });
                 WorkFacts { on, ..facts }
             }
-            Work::OpenCl(kernel) => kernel.facts(),
+            Work::OpenCl(kernel) => WorkFacts::kernel(kernel.retries, kernel.needs),
             Work::Nothing => WorkFacts::NOTHING,
         }
     }
@@ -131,6 +130,12 @@ impl WorkFacts {
     /// A program for each unit, run again up to `retries` times.
     pub const fn command(retries: u32) -> Self {
         Self { body: Body::Outcomes { retries }, first_units: 1, programs: true, ..Self::NOTHING }
+    }
+
+    /// A kernel on such devices: what one launch computes counts together. What fails is run again up to `retries` times.
+    pub const fn kernel(retries: u32, needs: DeviceNeeds) -> Self {
+        let on = RunsOn { cores: false, devices: Some(needs) };
+        Self { per: Per::Task, on, ..Self::command(retries) }
     }
 
     /// One run of a program computes a whole task, and may take long to start. On a device a task is many short launches.

@@ -240,14 +240,7 @@ impl Farm {
             Record::Node { .. } | Record::Joined { .. } | Record::Mark { .. } | Record::Rating { .. } => {
                 self.apply_node(record)
             }
-            Record::Rates { job, mean, nodes } => {
-                let rates = nodes.iter().map(|of| (Seat::cores(of.0), of.1, of.2)).collect();
-                self.apply_rates(*job, SlotKind::CORES, *mean, rates)?;
-            }
-            Record::DeviceRates { job, mean, seats } => {
-                let rates = seats.iter().map(|of| (Seat::new(of.0, of.1), of.2, of.3)).collect();
-                self.apply_rates(*job, SlotKind(1), *mean, rates)?;
-            }
+            Record::Rates { .. } | Record::DeviceRates { .. } => self.apply_rates(record)?,
             Record::HitsPaged { job, .. } | Record::TargetsHit { job, .. } => {
                 self.known(*job)?.hits.restore(record);
             }
@@ -284,13 +277,18 @@ impl Farm {
         Ok(())
     }
 
-    fn apply_rates(
-        &mut self,
-        id: JobId,
-        kind: SlotKind,
-        mean: f64,
-        seats: Vec<(Seat, f64, u64)>,
-    ) -> Result<(), String> {
+    fn apply_rates(&mut self, record: &Record) -> Result<(), String> {
+        let (id, kind, mean, seats): (_, _, _, Vec<(Seat, f64, u64)>) = match record {
+            Record::Rates { job, mean, nodes } => {
+                let rates = nodes.iter().map(|of| (Seat::cores(of.0), of.1, of.2)).collect();
+                (*job, SlotKind::CORES, *mean, rates)
+            }
+            Record::DeviceRates { job, mean, seats } => {
+                let rates = seats.iter().map(|of| (Seat::new(of.0, of.1), of.2, of.3)).collect();
+                (*job, SlotKind(1), *mean, rates)
+            }
+            _ => return Ok(()),
+        };
         let job = self.known(id)?;
         if seats.iter().any(|of| of.0.kind.is_device() != kind.is_device()) {
             return Err(format!("job {} has a speed of devices that are cores", id.0));

@@ -112,19 +112,8 @@ impl Farm {
             if job.needs_on(seat.kind).of(Resource::Gpus) > cards {
                 continue;
             }
-            if let Some(again_us) = job.asked_again_us(seat).filter(|at_us| now_us < *at_us) {
-                self.agenda.wake_at(again_us);
-                continue;
-            }
-            if !self.may_hold(job, seat.node) {
-                continue;
-            }
-            let doubted = self.doubts(job, seat.node);
-            // What would not be over before the node leaves is for others.
-            let Some(mut ideal) = self.next_task(job, seat, now_us) else { continue };
-            if doubted {
-                ideal.units = 1;
-            }
+            let Some((ideal, doubted)) = self.wanted_at(job_id, seat, now_us) else { continue };
+            let job = self.jobs.at(job_id);
             let slots = usize::from(self.nodes.at(seat.node).slots_of(seat.kind));
             let most = if reach == Reach::Slots || doubted { slots } else { NODE_TASKS_MAX as usize };
             let room = self.room_now(job, seat, &ideal, (within, reach, most), now_us);
@@ -159,6 +148,25 @@ impl Farm {
             }
         }
         self.nodes.at(seat.node).health().is_there()
+    }
+
+    /// What `seat` should get of a job that fits there, and whether its node is doubted; none where that is nothing now.
+    fn wanted_at(&mut self, job_id: JobId, seat: Seat, now_us: u64) -> Option<(Ideal, bool)> {
+        let job = self.jobs.at(job_id);
+        if let Some(again_us) = job.asked_again_us(seat).filter(|at_us| now_us < *at_us) {
+            self.agenda.wake_at(again_us);
+            return None;
+        }
+        if !self.may_hold(job, seat.node) {
+            return None;
+        }
+        let doubted = self.doubts(job, seat.node);
+        // What would not be over before the node leaves is for others.
+        let mut ideal = self.next_task(job, seat, now_us)?;
+        if doubted {
+            ideal.units = 1;
+        }
+        Some((ideal, doubted))
     }
 
     /// Parts of cards of the node of `seat` that `job`, which goes before others, keeps from these there: as devices from

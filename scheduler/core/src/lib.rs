@@ -21,6 +21,7 @@ mod conflict;
 mod copies;
 mod deaths;
 mod deed;
+mod device_view;
 mod dispatch;
 mod door;
 mod end;

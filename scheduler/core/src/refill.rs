@@ -3,7 +3,7 @@
 //! chosen from old news.
 
 use starfarm_protocol::admin::Rule;
-use starfarm_protocol::ids::JobId;
+use starfarm_protocol::ids::{JobId, NodeId};
 use starfarm_protocol::journal::Record;
 use starfarm_protocol::resources::Resources;
 
@@ -174,6 +174,12 @@ impl Farm {
         let can_be_cut = matches!(job.facts.sizing, Sizing::TargetUs(_)) && in_time > 0;
         let us = job.takes_us(seat, in_time as f64);
         can_be_cut.then_some(Ideal { units: in_time, us, in_time, rule: Rule::TimeLeft, ..ideal })
+    }
+
+    /// Some slots of node `id` that could run the job have the time for a task of it.
+    pub(crate) fn has_time_for_one(&self, job: &Job, id: NodeId, now_us: u64) -> bool {
+        let could = self.nodes.seats(id).filter(|seat| job.could_run_at(*seat, &self.nodes));
+        could.into_iter().any(|seat| self.next_task(job, seat, now_us).is_some())
     }
 
     /// How much of `job` a node may hold beside what it runs, if its next task is `ideal`.

@@ -213,8 +213,6 @@ impl Farm {
         let lacks = rights.lacks();
         // What speaks of units that the node was not given says neither how fast nor how well it is.
         if counted > 0 && lacks == 0 {
-            // What it has lost since was one or the other: most nodes have cores alone.
-            let seat = seat.or_else(|| self.nodes.at(id).all_devices().is_empty().then_some(Seat::cores(id)));
             self.measured((id, seat), entry, &found, (counted, passed_before), now_us);
             self.on_worthy(id, has_passed, now_us);
         }
@@ -449,6 +447,8 @@ impl Farm {
         (counted, passed_before): (u128, bool),
         now_us: u64,
     ) {
+        // What it has lost since was one or the other: most nodes have cores alone.
+        let seat = seat.or_else(|| self.nodes.at(id).all_devices().is_empty().then_some(Seat::cores(id)));
         let job = self.jobs.at_mut(entry.job);
         job.growth.iter_mut().for_each(|growth| growth.measured(entry.at().lo));
         match speed_of(entry, found) {

@@ -40,12 +40,6 @@ impl Farm {
         before.saturating_add(rounds).saturating_mul(slots)
     }
 
-    /// Some slots of node `id` that could run the job have the time for a task of it.
-    pub(crate) fn has_time_for_one(&self, job: &Job, id: NodeId, now_us: u64) -> bool {
-        let could = self.nodes.seats(id).filter(|seat| job.could_run_at(*seat, &self.nodes));
-        could.into_iter().any(|seat| self.next_task(job, seat, now_us).is_some())
-    }
-
     /// `seat` would be done with so many units of a job before its node leaves, if it began at once.
     pub(crate) fn has_time(&self, job: &Job, seat: Seat, units: u128, now_us: u64) -> bool {
         let Some(stay) = self.nodes.at(seat.node).stay else { return true };

@@ -1,13 +1,12 @@
 //! Questions about the farm, answered as the values that admin commands print. Nothing here changes anything, but for
 //! ratings, which age when they are looked at.
 
-use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Unbounded};
 
 use starfarm_events::Sample;
 use starfarm_protocol::admin::{
-    ConflictInfo, DeviceInfo, DevicesInfo, DoubtfulInfo, FailedInfo, JobInfo, NeedsInfo, NetworkInfo,
-    NodeInfo, RateInfo, Refusal, StatusInfo, TrustInfo, UntrueInfo,
+    ConflictInfo, DoubtfulInfo, FailedInfo, JobInfo, NeedsInfo, NetworkInfo, NodeInfo, Refusal, StatusInfo,
+    TrustInfo, UntrueInfo,
 };
 use starfarm_protocol::devices::SlotKind;
 use starfarm_protocol::ids::{ContentHash, JobId, NodeId};
@@ -20,18 +19,15 @@ use starfarm_protocol::unit_set::UnitSet;
 use starfarm_protocol::units::Units;
 use starfarm_protocol::wire::FailReason;
 
+use crate::device_view::{devices_info, rates_at};
 use crate::farm::Farm;
-use crate::filling::DevicesAt;
 use crate::job::{Body, FailedUnit, Job, JobState};
-use crate::jobs::Jobs;
 use crate::links;
 use crate::node::Node;
-use crate::queues::{Class, Queues, Task};
+use crate::queues::Class;
 use crate::seat::Seat;
 use crate::told::{Totals, Verdict, Verdicts};
 
-/// Tasks of a node that are looked at for what its slots compute.
-const RATED_TASKS: usize = 256;
 /// Failed units that come with a job. All of them are in its results.
 const FAILURES_SHOWN: usize = 20;
 
@@ -473,39 +469,6 @@ fn node_info(id: NodeId, node: &mut Node, held: usize, taken: Resources, now_us:
         accelerators: facts.map(|facts| facts.accelerators.clone()),
         rate: None,
         devices: Vec::new(),
-    }
-}
-
-/// What slots of each kind of a node compute, by a job of which they have tasks.
-fn rates_at(id: NodeId, queues: &Queues, jobs: &Jobs) -> BTreeMap<SlotKind, RateInfo> {
-    let rate = |task: &Task| {
-        let rate = jobs.get(task.job)?.rates.get(task.seat())?;
-        Some((task.kind, RateInfo { job: task.job, units_per_s: rate.units_per_s }))
-    };
-    // A node may have thousands, and most of them of one job.
-    queues.tasks_at(id).take(RATED_TASKS).filter_map(rate).collect()
-}
-
-fn devices_info(
-    id: NodeId,
-    at: &DevicesAt,
-    queues: &Queues,
-    rates: &BTreeMap<SlotKind, RateInfo>,
-) -> DevicesInfo {
-    let (told, facts) = (&at.told, &at.told.facts);
-    DevicesInfo {
-        kind: told.kind,
-        name: facts.name.clone(),
-        device: facts.kind,
-        platform: facts.platform.clone(),
-        driver: facts.driver.clone(),
-        opencl: format!("{}.{}", facts.version.0, facts.version.1),
-        memory_bytes: facts.memory_bytes,
-        compute_units: facts.compute_units,
-        slots: told.slots.iter().map(|&(state, load)| DeviceInfo { state, load: load.into() }).collect(),
-        tasks: queues.held(Seat::new(id, told.kind)) as u64,
-        tasks_queued: told.queued_tasks.into(),
-        rate: rates.get(&told.kind).copied(),
     }
 }
 

@@ -42,7 +42,8 @@ fn targets(
         (0..bytes as u32).map(|i| (n.wrapping_mul(0x9e37_79b9) >> (i % 24)) as u8 ^ i as u8).collect()
     };
     let mut targets: Vec<Vec<u8>> = (0..others).map(noise).collect();
-    let work = SearchWork { algorithm, targets: vec![HexBytes(vec![0; bytes])], stop: Stop::Never };
+    let work =
+        SearchWork { algorithm, targets: vec![HexBytes(vec![0; bytes])], stop: Stop::Never, needs: None };
     let space = Space::Chars { positions: positions.iter().cloned().map(HexBytes).collect(), min };
     let verifier = Verifier::new(&work, &space).unwrap();
     targets.extend(units.iter().map(|unit| verifier.digest(*unit).unwrap()));

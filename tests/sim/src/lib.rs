@@ -16,6 +16,7 @@ mod at_worker;
 mod bulk;
 mod checker;
 mod deeds;
+mod devices;
 mod disk;
 mod epochs;
 mod expect;

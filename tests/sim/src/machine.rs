@@ -9,6 +9,7 @@ use starfarm_protocol::settings::Settings;
 use starfarm_worker_core::{Config, Known, Limits, Worker};
 
 use crate::agenda::{Session, What};
+use crate::devices;
 use crate::plan::us;
 use crate::random::Random;
 use crate::scenario::Group;
@@ -153,7 +154,8 @@ impl Machine {
     /// The card that a device is.
     pub(crate) fn card_of(&self, slot: u16) -> Option<u16> {
         let place = slot.checked_sub(self.group.slots)?;
-        let cards = self.group.alike_devices().into_iter().flat_map(|alike| alike.cards);
+        let alike = devices::alike(&self.group.devices, self.group.gpus);
+        let cards = alike.into_iter().flat_map(|alike| alike.cards);
         cards.into_iter().nth(place.into())?
     }
 
@@ -205,7 +207,7 @@ impl Machine {
 
 fn config(group: &Group, boot: u64, seed: u64, died_running: Vec<(JobId, u128)>, known: Known) -> Config {
     Config {
-        devices: group.alike_devices(),
+        devices: devices::alike(&group.devices, group.gpus),
         boot: Boot(boot),
         slots: group.slots,
         memory_bytes: group.memory,

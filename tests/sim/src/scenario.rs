@@ -6,13 +6,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, de};
-use starfarm_protocol::devices::DeviceFacts;
 use starfarm_protocol::resources::{GPU_PARTS, Resource, Resources};
 use starfarm_protocol::settings::{Given, Settings};
 use starfarm_scheduler_core::Evidence;
 use starfarm_scheduler_core::limits::TASKS_A_TURN;
-use starfarm_worker_core::AlikeDevices;
 
+use crate::devices::{self, DeviceModel};
 use crate::expect::{Expect, Law};
 use crate::fault::{FaultModel, Line};
 
@@ -214,48 +213,10 @@ pub struct Group {
     pub again_s: Option<f64>,
 }
 
-/// Devices of a machine that are alike.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct DeviceModel {
-    /// How many.
-    pub count: u16,
-    /// How many times as fast as a core of the machine each is.
-    pub speed: f64,
-    /// Each is one of the machine's cards, which are taken in their order.
-    #[serde(default)]
-    pub card: bool,
-    /// So many of the tasks that begin there fail at once, as a share, and the device with them ...
-    #[serde(default)]
-    pub fails: f64,
-    /// ... which is sick for so long.
-    #[serde(default = "sick_time")]
-    pub sick_s: f64,
-}
-
-fn sick_time() -> f64 {
-    5.0
-}
-
 impl Group {
-    /// The model of each device, in the order of their slots, which stand behind those of the cores.
-    pub(crate) fn each_device(&self) -> impl Iterator<Item = &DeviceModel> {
-        self.devices.iter().flat_map(|model| std::iter::repeat_n(model, model.count.into()))
-    }
-
     /// The device of a slot; none of a core.
     pub(crate) fn device(&self, slot: u16) -> Option<&DeviceModel> {
-        self.each_device().nth(slot.checked_sub(self.slots)?.into())
-    }
-
-    /// The devices as their worker knows them.
-    pub(crate) fn alike_devices(&self) -> Vec<AlikeDevices> {
-        let mut cards = 0..self.gpus;
-        let kind = |(number, model): (usize, &DeviceModel)| AlikeDevices {
-            facts: DeviceFacts { name: format!("device {number}"), ..DeviceFacts::default() },
-            cards: (0..model.count).map(|_| if model.card { cards.next() } else { None }).collect(),
-        };
-        self.devices.iter().enumerate().map(kind).collect()
+        devices::of_slot(&self.devices, self.slots, slot)
     }
 
     /// All slots of a machine.

@@ -1,11 +1,9 @@
-//! Devices as slots: which kind each is, which card, how it does; and what the worker says of that.
+//! The device of a slot: which kind it is, which card, how it does.
 
 use starfarm_protocol::devices::{DeviceState, SlotKind};
 use starfarm_protocol::resources::{GPU_PARTS, Resource, Resources};
-use starfarm_protocol::wire::Devices;
 
-use crate::types::{AlikeDevices, Deed};
-use crate::worker::Worker;
+use crate::types::AlikeDevices;
 
 /// The device of a slot.
 #[derive(Clone, Copy, Debug)]
@@ -30,51 +28,5 @@ impl Device {
     pub(crate) fn takes(&self) -> Resources {
         let parts = self.card.map_or(0, |_| GPU_PARTS);
         Resources::NONE.with(Resource::Gpus, parts)
-    }
-}
-
-impl Worker {
-    /// The device of a slot does otherwise than before: the driver compiles for it, it failed, it can be used again.
-    pub fn on_device(&mut self, slot: u16, state: DeviceState, now_us: u64, deeds: &mut Vec<Deed>) {
-        self.tasks.slots_mut().set_device(slot, state);
-        self.settle(now_us, deeds);
-    }
-
-    /// What waits for devices of which none can be used goes back: others have it sooner.
-    pub(crate) fn return_stranded(&mut self, now_us: u64) {
-        for kind in self.kinds() {
-            if self.tasks.slots().usable(kind) == 0 {
-                self.tasks.take_waiting(kind).into_iter().for_each(|task| self.return_unrun(task, now_us));
-            }
-        }
-    }
-
-    /// The kinds of devices.
-    pub(crate) fn kinds(&self) -> impl Iterator<Item = SlotKind> + use<> {
-        (1..=self.config.devices.len() as u8).map(SlotKind)
-    }
-
-    /// How many devices of each kind can be used.
-    pub(crate) fn usable(&self) -> Vec<u16> {
-        self.kinds().map(|kind| self.tasks.slots().usable(kind)).collect()
-    }
-
-    /// What is to be said of devices, `loads` being those of their slots.
-    pub(crate) fn devices(&self, loads: &[u16]) -> Vec<Devices> {
-        let slots = self.tasks.slots();
-        let mut all = slots.devices().zip(loads.iter().copied().chain(std::iter::repeat(0))).peekable();
-        let row = |(kind, alike): (SlotKind, &AlikeDevices)| Devices {
-            kind,
-            facts: alike.facts.clone(),
-            takes_card: alike.cards.iter().any(Option::is_some),
-            queued_tasks: self.tasks.queue(kind).len() as u32,
-            feedback: self.riders.feedback(kind),
-            slots: std::iter::from_fn(|| {
-                let ((_, state), load) = all.next_if(|((of, _), _)| *of == kind)?;
-                Some((state, load))
-            })
-            .collect(),
-        };
-        (1..).map(SlotKind).zip(&self.config.devices).map(row).collect()
     }
 }

@@ -11,6 +11,7 @@
 //! carries whatever a batch brought about.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod asked;
 mod asks;
 mod attempts;
 mod device;
@@ -23,7 +24,6 @@ mod load;
 mod outbox;
 mod queue;
 mod riders;
-mod says;
 mod scheduler;
 mod slots;
 mod spool;

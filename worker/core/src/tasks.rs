@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use starfarm_protocol::devices::SlotKind;
 use starfarm_protocol::ids::{Attempt, Epoch, JobId};
 use starfarm_protocol::resources::Resources;
-use starfarm_protocol::wire::{Cancel, Held, Outcome};
+use starfarm_protocol::wire::{Cancel, Devices, Feedback, Held, Outcome};
 
 use crate::free::{First, Free};
 use crate::queue::{Queue, Room};
@@ -62,6 +62,37 @@ impl Tasks {
         self.queues.iter().map(Queue::len).sum()
     }
 
+    /// The kinds of devices.
+    pub(crate) fn kinds(&self) -> impl Iterator<Item = SlotKind> + use<> {
+        (1..self.queues.len() as u8).map(SlotKind)
+    }
+
+    /// How many devices of each kind can be used.
+    pub(crate) fn usable(&self) -> Vec<u16> {
+        self.kinds().map(|kind| self.slots.usable(kind)).collect()
+    }
+
+    /// What is to be said of devices, kind by kind: what they are, how busy the slots were, what was asked for.
+    pub(crate) fn devices(
+        &self,
+        kinds: &[AlikeDevices],
+        loads: &[u16],
+        feedback: impl Fn(SlotKind) -> Feedback,
+    ) -> Vec<Devices> {
+        let loads = loads.iter().copied().chain(std::iter::repeat(0));
+        let mut all =
+            self.slots.devices().zip(loads).map(|((kind, state), load)| (kind, (state, load))).peekable();
+        let row = |(kind, alike): (SlotKind, &AlikeDevices)| Devices {
+            kind,
+            facts: alike.facts.clone(),
+            takes_card: alike.cards.iter().any(Option::is_some),
+            queued_tasks: self.queue(kind).len() as u32,
+            feedback: feedback(kind),
+            slots: std::iter::from_fn(|| all.next_if(|(of, _)| *of == kind).map(|(_, slot)| slot)).collect(),
+        };
+        self.kinds().zip(kinds).map(row).collect()
+    }
+
     /// There are slots of that kind.
     pub(crate) fn has_kind(&self, kind: SlotKind) -> bool {
         usize::from(kind.0) < self.queues.len()
@@ -105,10 +136,15 @@ impl Tasks {
         self.joined(back)
     }
 
-    /// Takes out what waits for slots of a kind; likewise.
-    pub(crate) fn take_waiting(&mut self, kind: SlotKind) -> Vec<Task> {
-        let back = self.queues[usize::from(kind.0)].revoke(|_| true);
-        self.joined(back)
+    /// Takes out what waits for devices of a kind of which none can be used; likewise.
+    pub(crate) fn take_stranded(&mut self) -> Vec<Task> {
+        let stranded: Vec<SlotKind> = self
+            .kinds()
+            .filter(|kind| !self.queue(*kind).is_empty() && self.slots.usable(*kind) == 0)
+            .collect();
+        let of = |kind: SlotKind| self.queues[usize::from(kind.0)].revoke(|_| true);
+        let back: Vec<Task> = stranded.into_iter().flat_map(of).collect();
+        if back.is_empty() { back } else { self.joined(back) }
     }
 
     fn joined(&mut self, mut back: Vec<Task>) -> Vec<Task> {

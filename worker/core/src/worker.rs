@@ -2,23 +2,24 @@
 //! state, which assert that it holds together: `tasks` what waits and runs, `outbox` what is computed, `link` and
 //! `scheduler` whom it works for, `riders` what is to be said.
 
-use starfarm_protocol::devices::SlotKind;
+use starfarm_protocol::devices::{DeviceState, SlotKind};
 use starfarm_protocol::ids::{Attempt, Epoch, JobId};
 use starfarm_protocol::limits::{PROTOCOL_VERSION, RESULT_BODY_BYTES_MAX};
-use starfarm_protocol::resources::Resources;
+use starfarm_protocol::resources::{Resource, Resources};
 use starfarm_protocol::wire::{
-    Cancel, Facts, HeartbeatAnswer, Message, Needs, Outcome, Pace, Packer, Ranges, Revoke, Welcome, messages,
+    Cancel, Heartbeat, HeartbeatAnswer, Held, Message, Needs, Outcome, Pace, Packer, Ranges, Revoke, Welcome,
+    messages,
 };
 
 use crate::drain::Drain;
+use crate::held;
 use crate::leave::{Leave, Why};
 use crate::link::Link;
 use crate::outbox::{Kept, Outbox};
 use crate::riders::Riders;
 use crate::scheduler::Scheduler;
-use crate::spool::{self, SpoolError};
 use crate::tasks::{Started, Tasks};
-use crate::types::{Config, Counters, Deed, Look, Part, Task};
+use crate::types::{Config, Counters, Deed, Part, Task};
 
 /// What a datagram says of the messages behind that.
 #[derive(Default)]
@@ -42,7 +43,7 @@ pub struct Worker {
     pub(crate) said: (Vec<u16>, Vec<u16>),
     pub(crate) leave: Leave,
     pub(crate) drain: Option<Drain>,
-    counters: Counters,
+    pub(crate) counters: Counters,
 }
 
 impl Worker {
@@ -234,7 +235,7 @@ impl Worker {
         deeds.extend(told.map(|(slot, job)| Deed::Cancel { slot, job, how: cancel }));
     }
 
-    pub(crate) fn return_unrun(&mut self, task: Task, now_us: u64) {
+    fn return_unrun(&mut self, task: Task, now_us: u64) {
         self.leave_unrun(task, Outcome::Returned, Vec::new(), now_us);
     }
 
@@ -299,6 +300,12 @@ impl Worker {
         self.tasks.slots_mut().name_unit(slot, job, unit);
     }
 
+    /// The device of a slot does otherwise than before: the driver compiles for it, it failed, it can be used again.
+    pub fn on_device(&mut self, slot: u16, state: DeviceState, now_us: u64, deeds: &mut Vec<Deed>) {
+        self.tasks.slots_mut().set_device(slot, state);
+        self.settle(now_us, deeds);
+    }
+
     /// The person or the operating system asks us to leave: what waits goes back, what runs stops at the
     /// end of its unit, and [`Deed::Drained`] follows once the results are acknowledged, or a few seconds
     /// after the last unit's end if they are not.
@@ -351,19 +358,87 @@ impl Worker {
     }
 
     /// After an event: idle slots start what waits, and the queues' lengths are judged.
-    pub(crate) fn settle(&mut self, now_us: u64, deeds: &mut Vec<Deed>) {
+    fn settle(&mut self, now_us: u64, deeds: &mut Vec<Deed>) {
         while let Some(Started { slot, tasks, cards }) = self.tasks.start(now_us) {
             assert!(!tasks.is_empty(), "a slot is started for a task");
             deeds.push(Deed::Start { slot, tasks, cards });
         }
-        self.return_stranded(now_us);
+        // What waits for devices of which none can be used: others have it sooner.
+        self.tasks.take_stranded().into_iter().for_each(|task| self.return_unrun(task, now_us));
         self.weigh_queues(now_us);
         self.note_idle(now_us);
     }
 
-    pub(crate) fn weigh_queues(&mut self, now_us: u64) {
+    /// What is due leaves, and with it all that rides on datagrams. The totals of the feedback go with each
+    /// heartbeat, so that a lost one does no harm.
+    fn send_due(&mut self, now_us: u64, deeds: &mut Vec<Deed>) {
+        let mut packer = Packer::new();
+        if self.link.is_welcomed() {
+            self.outbox.send(now_us, &mut packer);
+        }
+        if self.link.hello_due(now_us) {
+            packer.hello(&self.config.hello(self.tasks.slots().cores(), self.scheduler.known()));
+            packer.has(&self.config.has().with(Resource::Slots, 0));
+        }
+        let beat = self.link.heartbeat_due(now_us, self.tasks.is_idle());
+        if beat {
+            self.weigh_queues(now_us);
+        }
+        if beat || self.riders.deadline() <= now_us || !packer.is_empty() {
+            self.riders.pack(&mut packer, beat);
+        }
+        let load = beat.then(|| {
+            let (load, of_devices) = self.tasks.slots_mut().load(now_us);
+            self.said.1 = of_devices;
+            load
+        });
+        let usable = self.tasks.usable();
+        if beat || !packer.is_empty() && self.said.0 != usable {
+            let said =
+                self.tasks.devices(&self.config.devices, &self.said.1, |kind| self.riders.feedback(kind));
+            said.iter().for_each(|devices| packer.devices(devices));
+            self.said.0 = usable;
+        }
+        if let Some(load) = load.filter(|_| self.link.is_welcomed()) {
+            packer.load(&load);
+            self.riders.pack_machine(self.config.facts.as_ref(), &mut packer, now_us);
+        }
+        if beat {
+            let left = self.leave.time_left(self.drain.is_some(), now_us);
+            left.iter().for_each(|left| packer.time_left(left));
+            let by_devices: Vec<_> = self.tasks.kinds().map(|kind| (kind, self.held_by(kind))).collect();
+            packer.heartbeat_of(&self.heartbeat(), &by_devices);
+        }
+        deeds.extend(packer.finish().into_iter().map(Deed::Send));
+    }
+
+    fn heartbeat(&self) -> Heartbeat {
+        Heartbeat {
+            number: self.link.number,
+            queued_tasks: self.tasks.queue(SlotKind::CORES).len() as u32,
+            draining: self.drain.is_some(),
+            running: self.tasks.slots().running_units().collect(),
+            held: self.held(),
+            ..Heartbeat::default()
+        }
+    }
+
+    /// What devices of a kind hold, neighbours joined: waiting, or running and not reported.
+    pub fn held_by(&self, kind: SlotKind) -> Vec<Held> {
+        held::join(self.tasks.held(kind).collect())
+    }
+
+    /// What the cores hold, neighbours joined, and all that is computed and not acknowledged.
+    pub fn held(&self) -> Vec<Held> {
+        let computed = self.outbox.iter().map(|kept| &kept.part);
+        let computed = computed.filter(|part| part.outcome != Outcome::Returned);
+        let computed = computed.map(|part| Held { job: part.job, lo: part.lo, units: part.units });
+        held::join(self.tasks.held(SlotKind::CORES).chain(computed).collect())
+    }
+
+    fn weigh_queues(&mut self, now_us: u64) {
         if self.drain.is_none() && self.link.is_welcomed() {
-            for kind in std::iter::once(SlotKind::CORES).chain(self.kinds()) {
+            for kind in std::iter::once(SlotKind::CORES).chain(self.tasks.kinds()) {
                 let (queue, slots) = (self.tasks.queue(kind), self.tasks.slots().usable(kind));
                 self.riders.asks(kind).weigh(queue, self.config.queue_tasks_max, slots, now_us);
             }
@@ -400,72 +475,5 @@ impl Worker {
         }
         let drain = self.drain.filter(|_| self.tasks.slots().all_idle());
         drain.and_then(|drain| drain.deadline(self.outbox.is_empty())).map_or(at, |end| at.min(end))
-    }
-
-    /// The computed results that nobody acknowledged, as bytes for the spool.
-    pub fn unacknowledged(&self) -> Vec<u8> {
-        spool::write(self.outbox.iter())
-    }
-
-    /// Takes over the results of an earlier incarnation's spool and returns how many there were. They get
-    /// new sequence numbers.
-    ///
-    /// # Errors
-    /// Where the bytes are not a whole spool; nothing is taken over then.
-    pub fn restore(&mut self, spool: &[u8]) -> Result<usize, SpoolError> {
-        let results = spool::read(spool)?;
-        let count = results.len();
-        results.into_iter().for_each(|result| self.outbox.push(result));
-        Ok(count)
-    }
-
-    /// Tasks that wait.
-    pub fn queued_tasks(&self) -> usize {
-        self.tasks.waiting()
-    }
-
-    /// Slots without a task.
-    pub fn idle_slots(&self) -> usize {
-        self.tasks.slots().idle()
-    }
-
-    /// Results, of any outcome, that are not acknowledged.
-    pub fn unacknowledged_results(&self) -> usize {
-        self.outbox.len()
-    }
-
-    /// The scheduler knows us in the present session.
-    pub fn is_welcomed(&self) -> bool {
-        self.link.is_welcomed()
-    }
-
-    /// How the worker does since this was asked last.
-    pub fn look(&mut self, now_us: u64) -> Look {
-        Look {
-            queued_tasks: self.tasks.waiting(),
-            running_tasks: self.tasks.slots().iter().count(),
-            unacknowledged_results: self.outbox.len(),
-            load: self.tasks.slots_mut().load_seen(now_us).0,
-        }
-    }
-
-    /// What the machine is, where that was read.
-    pub fn facts(&self) -> Option<&Facts> {
-        self.config.facts.as_ref()
-    }
-
-    /// The pace of the farm, as its scheduler last said.
-    pub fn pace(&self) -> Pace {
-        self.link.pace
-    }
-
-    /// [`Worker::drain`] was called.
-    pub fn is_draining(&self) -> bool {
-        self.drain.is_some()
-    }
-
-    /// What went another way than usual.
-    pub fn counters(&self) -> Counters {
-        Counters { resent: self.outbox.resent, ..self.counters }
     }
 }

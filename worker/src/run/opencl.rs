@@ -32,7 +32,7 @@ pub(super) struct OpenCl {
 impl OpenCl {
     pub(super) fn new(work: KernelWork, space: &Space) -> Result<Self, String> {
         work.check()?;
-        let units = starfarm_opencl::digits(space)?.into_iter().product();
+        let units = starfarm_decomposers::digits(space)?.into_iter().product();
         Ok(Self { work, units })
     }
 

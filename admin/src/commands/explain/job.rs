@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use starfarm_events::counted;
 use starfarm_protocol::admin::explain::{JobReason, OfferState, PlaceReason, UnitReason};
+use starfarm_protocol::devices::{DeviceFacts, DeviceNeeds};
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::interval::Interval;
 use starfarm_protocol::job::JobState;
 use starfarm_protocol::reason::HoldReason;
 use starfarm_protocol::units::Units;
 
-use super::words::{Head, amounts, due, has, needs, time};
+use super::words::{Head, amounts, devices, due, has, needs, time};
 use crate::human;
 
 pub(super) fn head(reason: &JobReason) -> Head<'static> {
@@ -22,6 +23,10 @@ pub(super) fn head(reason: &JobReason) -> Head<'static> {
         JobReason::FitsNowhere { .. } => ("fits_nowhere", "waits for a node that is large enough".into()),
         JobReason::WaitsForRoom { .. } => ("waits_for_room", "waits for a node whose disk has room".into()),
         JobReason::TooSmall { .. } | JobReason::TooSmallMore { .. } => ("too_small", "".into()),
+        JobReason::NoDeviceAnywhere { .. } => {
+            ("no_device_anywhere", "waits for a node with such a device".into())
+        }
+        JobReason::NoDevice { .. } => ("no_device", "".into()),
         JobReason::NoTime => ("no_time", "waits for a node that has time for it".into()),
         JobReason::Refused { .. } | JobReason::RefusedByMore { .. } => ("refused", "".into()),
         JobReason::Behind { job, .. } => ("behind", format!("waits behind job {}", job.0).into()),
@@ -39,15 +44,15 @@ pub(super) fn head(reason: &JobReason) -> Head<'static> {
     }
 }
 
+const REFUSED_BY_ALL: &str = "Every node that takes tasks has refused it; their reasons are below.";
+
 /// A sentence about job `id`.
 pub(super) fn text(reason: &JobReason, id: &str) -> String {
     match reason {
         JobReason::Paused { why } => paused(why.as_ref(), id),
         JobReason::Restart { units, release_us } => restart(*units, *release_us),
         JobReason::NoNode { states, probed } => no_node(states, *probed),
-        JobReason::RefusedByAll => {
-            "Every node that takes tasks has refused it; their reasons are below.".to_owned()
-        }
+        JobReason::RefusedByAll => REFUSED_BY_ALL.to_owned(),
         JobReason::FitsNowhere { needs } => format!(
             "A unit needs {}, and no node that takes tasks has as much: start a larger worker, or submit it with less.",
             amounts(needs)
@@ -62,6 +67,8 @@ pub(super) fn text(reason: &JobReason, id: &str) -> String {
         JobReason::TooSmallMore { nodes } => {
             format!("{} too small as well: `starfarm nodes` lists what they have.", are(*nodes, "more node"))
         }
+        JobReason::NoDeviceAnywhere { needs } => no_device(needs, None),
+        JobReason::NoDevice { node, needs, has } => no_device(needs, Some((node, has))),
         JobReason::NoTime => {
             "The nodes that could take it leave by themselves before a task of it would be over: \
              start workers with a later `--deadline`, or submit it in smaller units."
@@ -305,4 +312,17 @@ fn names(nodes: &[Option<String>], more: u64) -> String {
     let more = (more > 0).then(|| format!("{more} more"));
     let names = nodes.iter().map(|name| human::node(name.as_deref()).to_owned()).chain(more);
     names.collect::<Vec<_>>().join(", ")
+}
+
+/// No node has such a device, or one node has these.
+fn no_device(needs: &DeviceNeeds, of: Option<(&String, &Vec<DeviceFacts>)>) -> String {
+    match of {
+        Some((node, has)) => {
+            format!("It runs on devices alone ({needs}), and node {node} has {}.", devices(has))
+        }
+        None => format!(
+            "It runs on devices alone ({needs}), and no node that takes tasks has one: start a worker where there is one. \
+             `starfarm worker --probe` lists what a machine has; a processor as a device must be named by `--devices`."
+        ),
+    }
 }

@@ -6,7 +6,7 @@ use starfarm_protocol::interval::Interval;
 use starfarm_protocol::reason::QuarantineReason;
 
 use super::job::jobs_in_words;
-use super::words::{Head, due, has, needs, time};
+use super::words::{Head, devices, due, has, needs, time};
 
 pub(super) fn head(reason: &NodeReason) -> Head<'static> {
     let (code, verdict) = match reason {
@@ -200,6 +200,7 @@ pub(super) fn offer_code(reason: &OfferReason) -> &'static str {
         OfferReason::Doubted => "job_doubted",
         OfferReason::Lease => "job_lease",
         OfferReason::TooSmall { .. } => "job_too_small",
+        OfferReason::NoDevice { .. } => "job_no_device",
         OfferReason::NoTime => "job_no_time",
         OfferReason::After { .. } => "job_after",
         OfferReason::MaxNodes { .. } => "job_max_nodes",
@@ -235,6 +236,9 @@ pub(super) fn offer(job: u64, reason: &OfferReason) -> String {
         }
         OfferReason::TooSmall { lack } => {
             format!("A unit of job {job} needs {}, and the node has {}.", needs(lack), has(lack))
+        }
+        OfferReason::NoDevice { needs, has } => {
+            format!("Job {job} runs on devices alone ({needs}), and the node has {}.", devices(has))
         }
         OfferReason::NoTime => {
             format!("A task of job {job} would not be over before the node leaves by itself.")

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use starfarm_events::counted;
 use starfarm_protocol::admin::explain::Lack;
+use starfarm_protocol::devices::DeviceFacts;
 use starfarm_protocol::resources::{Resource, cards};
 
 use crate::human::{memory, seconds};
@@ -38,6 +39,18 @@ pub(super) fn amount(resource: Resource, amount: u64) -> String {
 pub(super) fn amounts(all: &[(Resource, u64)]) -> String {
     let all: Vec<String> = all.iter().map(|of| amount(of.0, of.1)).collect();
     all.join(" and ")
+}
+
+/// The devices of a node, as a job may ask for them.
+pub(super) fn devices(all: &[DeviceFacts]) -> String {
+    let device = |of: &DeviceFacts| {
+        let ((major, minor), memory) = (of.version, memory(of.memory_bytes));
+        format!("{} ({}, OpenCL {major}.{minor}, {memory})", of.name, of.kind)
+    };
+    match all {
+        [] => "none that it uses".to_owned(),
+        _ => all.iter().map(device).collect::<Vec<_>>().join(" and "),
+    }
 }
 
 /// What a unit needs that is not there.

@@ -60,7 +60,7 @@ fn read(section: &Section<'_>, job: &mut JobFile, base: &Path) -> Result<(), Job
     }
     let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default().to_owned();
     let entry = section.read("entry", |item| item.string().map(str::to_owned))?.unwrap_or(stem);
-    starfarm_worker::digits(&job.spec.space)
+    starfarm_decomposers::digits(&job.spec.space)
         .map_err(|why| section.require("executor", "").map_or_else(|e| e, |item| item.error(why)))?;
     let launch = section.read("launch_seconds", |item| item.seconds(600.0))?;
     let work = KernelWork {

@@ -76,7 +76,7 @@ fn unknown_keys() {
             demo.toml:8:1: unknown key `shell` in [task]: remove it, or use one of executor, program, per, inputs, outputs, files_limit, stdin, cwd, env, timeout_seconds, hang_seconds, retries, output_limit, slots, memory, needs, target_seconds, units_per_task, max_failures, speculative, max_nodes, storage_limit
             demo.toml:4:15: unknown key `5` in [alphabets]: remove it, or use one of 1, 2, 3, 4
             demo.toml:2:8: kind "rang" is not known: use one of "chars", "range", "frames", "list", "grid", "program"
-            demo.toml:6:12: executor "opencl" is not known: use one of EXECUTORS
+            demo.toml:5:1: [task] needs `kernel`: add the file with the kernel's text, e.g. kernel = "scan.cl"
         "#]],
     );
 }
@@ -106,7 +106,7 @@ fn keys_of_another_kind() {
             demo.toml:5:1: `mask` belongs to kind = "chars", but this one is "range": remove it, or use one of kind, from, to, step
             demo.toml:5:1: `step` belongs to kind = "range", but this one is "frames": remove it, or use one of kind, first, last
             demo.toml:8:1: `stop` belongs to executor = "search", but this one is "command": remove it, or use one of executor, program, per, inputs, outputs, files_limit, stdin, cwd, env, timeout_seconds, hang_seconds, retries, output_limit, slots, memory, needs, target_seconds, units_per_task, max_failures, speculative, max_nodes, storage_limit
-            demo.toml:6:1: `retries` belongs to executor = "command", but this one is "search": remove it, or use one of executor, algorithm, targets, targets_file, stop, target_seconds, units_per_task, max_failures, speculative, max_nodes, storage_limit
+            demo.toml:6:1: `retries` belongs to executor = "command", but this one is "search": remove it, or use one of executor, algorithm, targets, targets_file, stop, needs, target_seconds, units_per_task, max_failures, speculative, max_nodes, storage_limit
             demo.toml:4:12: a space of characters has either `mask` or `alphabet`, not both: remove one
             demo.toml:4:7: `min` goes with `alphabet`, but a mask has one length: remove it
             demo.toml:5:13: `alphabets` goes with `mask`, but this space has `alphabet`: remove it

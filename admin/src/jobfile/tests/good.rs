@@ -55,6 +55,7 @@ fn the_example_of_the_contract() {
                                 00000000000000000000000000000000,
                             ],
                             stop: AllTargets,
+                            needs: None,
                         },
                     ),
                 },

@@ -44,7 +44,7 @@ fn of_trust() -> Vec<Record> {
 }
 
 fn one_of_each() -> impl Iterator<Item = Record> {
-    of_work().into_iter().chain(of_trust()).chain(of_links()).chain([of_growth()])
+    of_work().into_iter().chain(of_trust()).chain(of_links()).chain(of_checkpoints()).chain([of_growth()])
 }
 
 fn of_links() -> Vec<Record> {
@@ -66,6 +66,21 @@ fn of_links() -> Vec<Record> {
 fn of_growth() -> Record {
     let chunk = GrownChunk { hash: ContentHash([2; 32]), units: u64::MAX, cost: u64::MAX };
     Record::Grown { job: JobId(7), chunks: vec![chunk], state: "[1]".into(), end: true }
+}
+
+fn of_checkpoints() -> Vec<Record> {
+    let (job, node) = (JobId(7), NodeId(3));
+    let failed = FailedUnit { reason: FailReason::Poison, code: Some(-1), node: Some(node) };
+    vec![
+        Record::Rating { node, started_us: 1, period: 2, periods: vec![0.5; 64] },
+        Record::Rates { job, mean: 0.25, nodes: vec![(node, 1e9, 3)] },
+        Record::DeviceRates { job, mean: 0.5, seats: vec![(node, SlotKind(3), 1e9, 7)] },
+        Record::Totals { job, totals: totals() },
+        Record::Given { job, node },
+        Record::Joined { node, slots: u16::MAX, at_us: 1 << 60 },
+        Record::Periods { lost_us: 15_000_000, period_us: 10_000_000 },
+        Record::FailedAlike { job, units: vec![(0, 9), (20, 21)], failed },
+    ]
 }
 
 fn of_work() -> Vec<Record> {
@@ -130,14 +145,6 @@ fn of_work() -> Vec<Record> {
         Record::Mark { node, mark: NodeMark::Distrusted },
         Record::Conflict { job, lo: 1, hi: 2, node },
         Record::Rerun { job, units: vec![(0, 1)] },
-        Record::Rating { node, started_us: 1, period: 2, periods: vec![0.5; 64] },
-        Record::Rates { job, mean: 0.25, nodes: vec![(node, 1e9, 3)] },
-        Record::DeviceRates { job, mean: 0.5, seats: vec![(node, SlotKind(3), 1e9, 7)] },
-        Record::Totals { job, totals: totals() },
-        Record::Given { job, node },
-        Record::Joined { node, slots: u16::MAX, at_us: 1 << 60 },
-        Record::Periods { lost_us: 15_000_000, period_us: 10_000_000 },
-        Record::FailedAlike { job, units: vec![(0, 9), (20, 21)], failed: failed(Some(-1), Some(node)) },
         paged(job),
         Record::TargetsHit { job, from: 7, bits: vec![0xff; 300].into() },
     ]

@@ -2,6 +2,7 @@
 
 use starfarm_protocol::admin::explain::{Lack, UnitReason};
 use starfarm_protocol::admin::{Explanation, Fact, FactValue, Reason, SizeInfo, Subject};
+use starfarm_protocol::devices::{DeviceFacts, DeviceNeeds};
 use starfarm_protocol::ids::{JobId, NodeId};
 use starfarm_protocol::units::Units;
 
@@ -63,8 +64,18 @@ impl Farm {
         jobs.filter(has_some).map(|job| job.facts.job).next()
     }
 
-    /// What node `id` has too little of for a run of the job, if that is so.
+    /// What a device must be for the job, and all that node `id` has, where none of these is and its cores do not run it.
+    pub(super) fn lacks_device(&self, job: &Job, id: NodeId) -> Option<(DeviceNeeds, Vec<DeviceFacts>)> {
+        let (on, node) = (job.facts.work.on, self.nodes.at(id));
+        let needs = on.devices.filter(|_| !on.cores && !job.fits(id, &self.nodes))?;
+        Some((needs, node.all_devices().iter().map(|at| at.told.facts.clone()).collect()))
+    }
+
+    /// What node `id` has too little of for a run of the job on its cores, if that is so.
     pub(super) fn lack(&self, job: &Job, id: NodeId) -> Option<Lack> {
+        if !job.facts.work.on.cores {
+            return None;
+        }
         let (has, needs) = (self.nodes.at(id).has(), job.needs());
         let resource = has.lacks(needs)?;
         Some(Lack { resource, needs: needs.of(resource), has: has.of(resource) })

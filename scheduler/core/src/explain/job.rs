@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use starfarm_events::NodeState;
 use starfarm_protocol::admin::explain::{JobReason, OfferState, PlaceReason, UnitReason};
 use starfarm_protocol::admin::{FactValue, Reason, SizeInfo};
+use starfarm_protocol::devices::RunsOn;
 use starfarm_protocol::ids::{JobId, NodeId};
 use starfarm_protocol::interval::Interval;
 use starfarm_protocol::limits::NODE_TASKS_MAX;
@@ -108,7 +109,10 @@ impl Farm {
         if self.taking().next().is_none() {
             found.decides(self.nobody());
         } else if self.fits_nowhere(job) {
-            found.decides(Reason::Job(JobReason::FitsNowhere { needs: job.needs().amounts().collect() }));
+            found.decides(Reason::Job(match job.facts.work.on {
+                RunsOn { cores: false, devices: Some(needs) } => JobReason::NoDeviceAnywhere { needs },
+                _ => JobReason::FitsNowhere { needs: job.needs().amounts().collect() },
+            }));
         } else if able.is_empty() {
             found.decides(Reason::Job(JobReason::RefusedByAll));
         } else if able.iter().all(|&node| !self.has_time_for_one(job, node, now_us)) {
@@ -122,6 +126,10 @@ impl Farm {
         let nodes = lacks.count() as u64;
         if nodes > 0 {
             found.adds(Reason::Job(JobReason::TooSmallMore { nodes }));
+        }
+        let lacks = |node| Some((node, self.lacks_device(job, node)?));
+        for (node, (needs, has)) in self.taking().filter_map(|(node, _)| lacks(node)).take(NAMED) {
+            found.adds(Reason::Job(JobReason::NoDevice { node: self.name_of(node), needs, has }));
         }
         for (node, refusal) in job.refused_by.iter().take(NAMED) {
             let (node, why) = (self.name_of(node.node), refusal.why.clone());

@@ -145,6 +145,8 @@ impl Farm {
         } else if let Some(refusal) = self.refusal(job, id) {
             let again_us = refusal.probe.at_us.saturating_sub(now_us);
             OfferReason::Refused { why: refusal.why.clone(), again_us }
+        } else if let Some((needs, has)) = self.lacks_device(job, id) {
+            OfferReason::NoDevice { needs, has }
         } else if let Some(lack) = self.lack(job, id) {
             OfferReason::TooSmall { lack }
         } else if job.pending() == 0 {

@@ -187,7 +187,12 @@ mod tests {
 
     fn search(targets: u32) -> String {
         let targets = (0..targets).map(|i| HexBytes([[7; 12].as_slice(), &i.to_le_bytes()].concat()));
-        let work = SearchWork { algorithm: Algorithm::Md5, targets: targets.collect(), stop: Stop::Never };
+        let work = SearchWork {
+            algorithm: Algorithm::Md5,
+            targets: targets.collect(),
+            stop: Stop::Never,
+            needs: None,
+        };
         let space = Space::Chars { positions: vec![HexBytes(b"abcdefghij".to_vec()); 4], min: 4 };
         String::from_utf8(JobSpec { space, work: Work::Search(work) }.to_bytes()).unwrap()
     }

@@ -8,6 +8,7 @@ use starfarm_protocol::admin::explain::{
     WorkReason,
 };
 use starfarm_protocol::admin::{Explanation, Reason, Subject};
+use starfarm_protocol::devices::{DeviceFacts, DeviceKind, DeviceNeeds};
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::job::JobState;
 use starfarm_protocol::reason::{Distrust, Fault, HoldReason, QuarantineReason};
@@ -19,6 +20,14 @@ use super::Said;
 const JOB: JobId = JobId(3);
 
 /// What is printed of an explanation by this reason alone, as it comes from the scheduler.
+fn gpu() -> DeviceNeeds {
+    DeviceNeeds { device: Some(DeviceKind::Gpu), opencl: (1, 2), memory_bytes: 2 << 30 }
+}
+
+fn cpu() -> DeviceFacts {
+    DeviceFacts { name: "Some CPU".into(), kind: DeviceKind::Cpu, version: (3, 0), ..DeviceFacts::default() }
+}
+
 fn said(subject: &Subject, reason: Reason) -> Said {
     let (subject, reasons) = (subject.clone(), vec![reason]);
     let sent = Explanation { subject, reasons, verdict: 0, sizes: Vec::new(), facts: Vec::new() };
@@ -70,6 +79,8 @@ fn a_job_waits_for_nodes() {
         JobReason::FitsNowhere { needs: vec![(Resource::Slots, 8), (Resource::Memory, 2 << 30)] },
         JobReason::TooSmall { node: "b".into(), lack: Lack { resource: Resource::Slots, needs: 8, has: 4 } },
         JobReason::TooSmallMore { nodes: 2 },
+        JobReason::NoDeviceAnywhere { needs: gpu() },
+        JobReason::NoDevice { node: "b".into(), needs: gpu(), has: vec![] },
         JobReason::NoTime,
         JobReason::Refused { node: "a".into(), why: "no python".into(), again_us: seconds(10) },
         JobReason::RefusedByMore { nodes: 1 },
@@ -98,6 +109,10 @@ fn a_job_waits_for_nodes() {
                 A unit needs 8 slots, and node b has 4 slots.
             too_small: -
                 2 more nodes are too small as well: `starfarm nodes` lists what they have.
+            no_device_anywhere: Job 3 waits for a node with such a device.
+                It runs on devices alone (gpu, OpenCL 1.2 or later, 2.0 GiB), and no node that takes tasks has one: start a worker where there is one. `starfarm worker --probe` lists what a machine has; a processor as a device must be named by `--devices`.
+            no_device: -
+                It runs on devices alone (gpu, OpenCL 1.2 or later, 2.0 GiB), and node b has none that it uses.
             no_time: Job 3 waits for a node that has time for it.
                 The nodes that could take it leave by themselves before a task of it would be over: start workers with a later `--deadline`, or submit it in smaller units.
             refused: -
@@ -409,6 +424,7 @@ fn a_job_has_nothing_for_a_node() {
         OfferReason::Doubted,
         OfferReason::Lease,
         OfferReason::TooSmall { lack: Lack { resource: Resource::Memory, needs: 3 << 30, has: 1 << 30 } },
+        OfferReason::NoDevice { needs: gpu(), has: vec![cpu()] },
         OfferReason::NoTime,
         OfferReason::Waits { units: Units(1) },
         OfferReason::Waits { units: Units(2) },
@@ -432,6 +448,8 @@ fn a_job_has_nothing_for_a_node() {
                 More of job 3 can be given out once its record is on the scheduler's disk.
             job_too_small: -
                 A unit of job 3 needs 3.0 GiB of memory, and the node has 1.0 GiB of memory.
+            job_no_device: -
+                Job 3 runs on devices alone (gpu, OpenCL 1.2 or later, 2.0 GiB), and the node has Some CPU (cpu, OpenCL 3.0, 0 B).
             job_no_time: -
                 A task of job 3 would not be over before the node leaves by itself.
             job_waits: -

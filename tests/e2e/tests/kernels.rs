@@ -1,0 +1,198 @@
+//! Kernels of the user's own on PoCL's device: what they find is what a plain program finds, and what goes wrong with one
+//! costs nobody else anything.
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+
+use serde_json::Value;
+use starfarm_e2e::{Farm, Reply, program, skip, until};
+use starfarm_opencl::devices;
+use starfarm_protocol::devices::DeviceKind;
+
+/// A farm whose one worker uses PoCL's device; none where the machine has none, which `test` then lacks.
+fn farm(test: &str) -> Option<Farm> {
+    let has_pocl = || {
+        Ok::<_, String>(
+            devices().map_err(|e| e.to_string())?.iter().any(|d| d.facts().kind == DeviceKind::Cpu),
+        )
+    };
+    match has_pocl() {
+        Ok(true) => {}
+        Ok(false) => {
+            skip("pocl", test, "no device is a processor");
+            return None;
+        }
+        Err(why) => {
+            skip("pocl", test, &why);
+            return None;
+        }
+    }
+    let mut farm = Farm::start();
+    farm.add_worker("a", &["--slots", "1", "--devices", "0"]);
+    Some(farm)
+}
+
+/// The job of a file among the examples, with some text of it replaced.
+fn example(name: &str, from: &str, to: &str) -> String {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").canonicalize().unwrap();
+    let text = std::fs::read_to_string(examples.join(name)).unwrap();
+    assert!(text.contains(from), "{text}");
+    text.replace(from, to).replace("kernels/", &format!("{}/kernels/", examples.display()))
+}
+
+fn merged(farm: &Farm, id: &str) -> Vec<u8> {
+    let mut command = program("starfarm", farm.temp().path());
+    command.arg("--farm").arg(farm.state()).args(["results", id, "--merged"]);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    output.stdout
+}
+
+/// The same as the kernel of the example, in the order of its sums.
+fn pixel(x: usize, y: usize, steps: u32) -> u8 {
+    let (re, im) = (-2.2 + x as f64 * 0.003_125, -1.2 + y as f64 * 0.003_125);
+    let (mut a, mut b, mut step) = (0.0_f64, 0.0_f64, 0);
+    while step < steps && a * a + b * b <= 4.0 {
+        (a, b) = (a * a - b * b + re, 2.0 * a * b + im);
+        step += 1;
+    }
+    (step * 255 / steps) as u8
+}
+
+#[test]
+fn a_fractal_is_what_a_plain_program_makes_of_it() {
+    let Some(farm) = farm("a_fractal_is_what_a_plain_program_makes_of_it") else { return };
+    let id = farm.submit_text(&example("mandel.toml", "STEPS = 500", "STEPS = 60"));
+    farm.wait(&id).exits(0);
+    let image = merged(&farm, &id);
+    assert_eq!(image.len(), 192 * 4_096);
+    let (mut wrong, mut inside) = (0, 0);
+    for (at, &grade) in image.iter().enumerate() {
+        let (unit, pixel_at) = (at / 4_096, at % 4_096);
+        let (x, y) = (unit % 16 * 64 + pixel_at % 64, unit / 16 * 64 + pixel_at / 64);
+        inside += usize::from(grade == 255);
+        wrong += usize::from(grade != pixel(x, y, 60));
+    }
+    // A device may round a sum and a product together: where a point is just at the border that shows.
+    assert!(wrong < image.len() / 1_000 && inside > 50_000, "{wrong} pixels differ, {inside} are inside");
+}
+
+#[test]
+fn a_scan_finds_what_a_plain_program_finds() {
+    let Some(farm) = farm("a_scan_finds_what_a_plain_program_finds") else { return };
+    let id = farm.submit_text(&example("minimum.toml", "hits = 1000", "hits = 3\ntarget_seconds = 0.02"));
+    farm.wait(&id).exits(0);
+    let report: Value = serde_json::from_slice(&merged(&farm, &id)).unwrap();
+    let value = |unit: u64| {
+        let (x, y) = (-4.5 + (unit % 1_500) as f64 * 0.006, -4.5 + (unit / 1_500) as f64 * 0.006);
+        let (one, two) = (x * x + y - 11.0, x + y * y - 7.0);
+        one * one + two * two
+    };
+    let (mut least, mut below, mut hits) = ((f64::INFINITY, 0), 0_u64, Vec::new());
+    for unit in 0..2_250_000 {
+        let value = value(unit);
+        if value < least.0 {
+            least = (value, unit);
+        }
+        below += u64::from(value < 10.0);
+        if value < 0.001 {
+            hits.push(serde_json::json!([unit.to_string(), 0]));
+        }
+    }
+    assert_eq!(report["hits"], Value::Array(hits), "more than a launch has room for");
+    assert_eq!(report["counters"]["below"]["sum"], below.to_string());
+    let min = &report["counters"]["least"]["min"];
+    assert_eq!(min["unit"], least.1.to_string());
+    assert!((min["value"].as_f64().unwrap() - least.0).abs() < 1e-12, "{min} is not {}", least.0);
+    assert_eq!(farm.job(&id)["units_done"], "2250000");
+}
+
+/// A job of the kernel `k` with this text and these keys.
+fn kernel(farm: &Farm, text: &str, keys: &str, units: &str) -> String {
+    farm.temp().write("k.cl", text);
+    let path = farm.temp().path().join("k.cl");
+    format!(
+        "[space]\nkind = \"range\"\nfrom = 0\nto = {units}\n[task]\nexecutor = \"opencl\"\nkernel = {:?}\nentry = \"k\"\n{keys}\n",
+        path.to_str().unwrap()
+    )
+}
+
+const EVIL: &str = "__kernel void k(__global const ulong *base, ulong count, __global long *sum) {
+    ulong unit = base[0] + get_global_id(0);
+    volatile int goes_on = 1;
+    if (unit == 30000) while (goes_on) {}
+    if (unit == 50000) *(volatile __global int *)8 = 1;
+    sum[get_global_id(0)] = unit;
+}";
+
+#[test]
+fn a_unit_that_hangs_and_one_that_crashes_fail_alone_and_nobody_waits_for_them() {
+    let Some(farm) = farm("a_unit_that_hangs_and_one_that_crashes_fail_alone_and_nobody_waits_for_them")
+    else {
+        return;
+    };
+    let keys = "counters = { sum = \"sum long\" }\nlaunch_seconds = 0.5\nmax_failures = \"never\"";
+    let id = farm.submit_text(&kernel(&farm, EVIL, keys, "100000"));
+    farm.wait(&id).exits(1);
+    let job = farm.job(&id);
+    assert_eq!((&job["units_done"], &job["units_failed"]), (&"99998".into(), &"2".into()));
+    let failures: Vec<_> = job["failures"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|f| (f["unit"].clone(), f["reason"].clone()))
+        .collect();
+    assert_eq!(failures, [("30000".into(), "timeout".into()), ("50000".into(), "exit".into())]);
+    // The device goes on with the next job.
+    let good = "__kernel void k(__global const ulong *base, ulong count, __global long *sum) { sum[get_global_id(0)] = 2; }";
+    let id = farm.submit_text(&kernel(&farm, good, "counters = { sum = \"sum long\" }", "1000"));
+    farm.wait(&id).exits(0);
+    let report: Value = serde_json::from_slice(&merged(&farm, &id)).unwrap();
+    assert_eq!(report["counters"]["sum"]["sum"], "2000");
+}
+
+fn dry_run(farm: &Farm, job: &str) -> Reply {
+    let file = farm.temp().write("dry.toml", job);
+    farm.cli(&["submit", "--dry-run", file.to_str().unwrap()])
+}
+
+#[test]
+fn what_cannot_be_compiled_is_named_with_its_line() {
+    let Some(farm) = farm("what_cannot_be_compiled_is_named_with_its_line") else { return };
+    let text = "__kernel void k(__global const ulong *base, ulong count, __global long *sum) {\n    sum[0] = undeclared_thing;\n}";
+    let job = kernel(&farm, text, "counters = { sum = \"sum long\" }", "1000");
+    dry_run(&farm, &job).exits(2).says(&["k.cl:2:", "undeclared_thing", "sum[0] = undeclared_thing;"]);
+    let id = farm.submit_text(&job);
+    until("the node refuses it", || !farm.job(&id)["refused_by"].as_array().unwrap().is_empty());
+    let why = farm.job(&id)["refused_by"][0]["why"].as_str().unwrap().to_owned();
+    assert!(why.contains("k.cl:2:") && why.contains("sum[0] = undeclared_thing;"), "{why}");
+    let good = job.replace("entry = \"k\"", "entry = \"other\"");
+    dry_run(&farm, &good).exits(2).says(&["undeclared_thing"]);
+}
+
+/// The next job fills a node that lacks the device, and it is said who lacks what.
+#[test]
+fn a_job_that_needs_a_card_waits_for_one_and_others_do_not() {
+    let Some(farm) = farm("a_job_that_needs_a_card_waits_for_one_and_others_do_not") else { return };
+    let needs = "counters = { sum = \"sum long\" }\nneeds = { device = \"gpu\", api = \"opencl>=1.2\", memory = \"1GiB\" }";
+    let first = farm.submit_text(&kernel(&farm, EVIL, needs, "1000"));
+    let next = farm.submit_text(&kernel(
+        &farm,
+        EVIL,
+        "counters = { sum = \"sum long\" }\nneeds = { device = \"cpu\" }",
+        "1000",
+    ));
+    farm.wait(&next).exits(0);
+    assert_eq!(farm.job(&first)["units_done"], "0");
+    let said = farm.cli(&["job", "explain", &first]).exits(0).stdout.clone();
+    for part in [
+        "waits for a node with such a device",
+        "gpu, OpenCL 1.2 or later, 1.0 GiB",
+        "node a has",
+        "(cpu, OpenCL",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let node = farm.cli(&["node", "show", "a"]).exits(0).stdout.clone();
+    assert!(node.contains("devices            1: 1 x "), "{node}");
+}
