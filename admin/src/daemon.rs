@@ -106,12 +106,20 @@ impl Daemon {
 }
 
 /// What starts the worker `name` of the farm in `farm`, whose own state is in `own`.
-pub(crate) fn worker_arguments(farm: &Path, own: &Path, name: &str, slots: Option<u16>) -> Vec<OsString> {
+pub(crate) fn worker_arguments(
+    farm: &Path,
+    own: &Path,
+    name: &str,
+    (slots, devices): (Option<u16>, Option<&str>),
+) -> Vec<OsString> {
     let join = farm.join("worker.join");
     let mut arguments: Vec<OsString> = vec!["worker".into(), "--join".into(), join.into(), "--state".into()];
     arguments.extend([own.into(), "--name".into(), name.into()]);
     if let Some(slots) = slots {
         arguments.extend(["--slots".into(), slots.to_string().into()]);
+    }
+    if let Some(devices) = devices {
+        arguments.extend(["--devices".into(), devices.into()]);
     }
     arguments
 }

@@ -10,12 +10,12 @@
 //! - `digest`, `md`, `md5`, `ntlm`, `sha1`, `sha256`: the algorithms, each written once over `lanes`.
 //! - `device`, `cl/`: the same search as a program of a device, in OpenCL C; `starfarm-opencl` runs it.
 //! - `verify`: whether a candidate that somebody names has a target's digest.
-//! - `lanes`, `path`, `avx`, `portable`: a vector of 32-bit words, and who provides it.
+//! - `lanes`, `path`, `avx`, `neon`, `portable`: a vector of 32-bit words, and who provides it.
 //!
 //! Not here: job files, hexadecimal, turning hits back into strings (`decomposers` does), threads and time.
 //! This is for digests that one is entitled to audit.
 
-// `unsafe` stands in `avx` alone; the workspace denies it elsewhere.
+// `unsafe` stands in `avx` and `neon` alone; the workspace denies it elsewhere.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 #[cfg(target_arch = "x86_64")]
@@ -27,6 +27,8 @@ mod error;
 mod lanes;
 mod md;
 mod md5;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod ntlm;
 mod path;
 mod portable;

@@ -4,6 +4,8 @@ use starfarm_protocol::spec::Algorithm;
 
 #[cfg(target_arch = "x86_64")]
 use crate::avx;
+#[cfg(target_arch = "aarch64")]
+use crate::neon;
 use crate::portable;
 use crate::run::Runner;
 
@@ -14,19 +16,22 @@ pub enum Path {
     Avx512,
     /// x86-64 with AVX2: vectors of 8 words.
     Avx2,
+    /// aarch64, which always has NEON: vectors of 4 words.
+    Neon,
     /// Any processor; what the compiler makes of plain code.
     Portable,
 }
 
 impl Path {
     /// All paths, fastest first.
-    pub const ALL: [Path; 3] = [Path::Avx512, Path::Avx2, Path::Portable];
+    pub const ALL: [Path; 4] = [Path::Avx512, Path::Avx2, Path::Neon, Path::Portable];
 
-    /// `avx512`, `avx2` or `portable`.
+    /// `avx512`, `avx2`, `neon` or `portable`.
     pub fn name(self) -> &'static str {
         match self {
             Path::Avx512 => "avx512",
             Path::Avx2 => "avx2",
+            Path::Neon => "neon",
             Path::Portable => "portable",
         }
     }
@@ -50,6 +55,10 @@ impl Path {
             Path::Avx2 => avx::avx2(algorithm),
             #[cfg(not(target_arch = "x86_64"))]
             Path::Avx512 | Path::Avx2 => None,
+            #[cfg(target_arch = "aarch64")]
+            Path::Neon => Some(neon::neon(algorithm)),
+            #[cfg(not(target_arch = "aarch64"))]
+            Path::Neon => None,
             Path::Portable => Some(portable::runner(algorithm)),
         }
     }

@@ -182,7 +182,7 @@ fn chunk_units(algorithm: Algorithm, path: Path) -> u128 {
     let slower_path = match path {
         Path::Avx512 => 0,
         Path::Avx2 => 1,
-        Path::Portable => 3,
+        Path::Neon | Path::Portable => 3,
     };
     1 << (20 - slower_algorithm - slower_path)
 }

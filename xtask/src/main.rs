@@ -3,6 +3,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod arm;
 mod check;
 mod dashboard;
 mod deny;

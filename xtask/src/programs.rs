@@ -50,6 +50,17 @@ const PROGRAMS: &[Program] = &[
         name: "/etc/OpenCL/vendors/pocl.icd",
         used_by: "the device of tests,",
     },
+    Program {
+        package: "gcc-aarch64-linux-gnu",
+        name: "aarch64-linux-gnu-gcc",
+        used_by: "the kernels' tests on aarch64",
+    },
+    Program {
+        package: "libc6-dev-arm64-cross",
+        name: "/usr/aarch64-linux-gnu/include/stdio.h",
+        used_by: "the kernels' tests on aarch64",
+    },
+    Program { package: "qemu-user", name: "qemu-aarch64", used_by: "the kernels' tests on aarch64" },
     Program { package: "hashcat", name: "hashcat", used_by: "the test of a program that takes intervals" },
     Program { package: "chromium", name: "chromium", used_by: "tests that look at a report" },
 ];

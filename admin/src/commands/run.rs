@@ -55,12 +55,14 @@ pub(crate) fn run(context: &mut Context, run: &Run) -> Result<Exit, Failure> {
     let sinks = Sinks::open(flags, run.resume || flags.resume_failed, prints)?.saving(folder);
     let state = state_folder(run, &job)?;
     let signals = Signals::count()?;
+    // A kernel has nothing else to run on, so that the processor as a device is as good as any.
+    let uses = (run.slots, matches!(job.spec.work, Work::OpenCl(_)).then_some("all"));
     let memo = Memo::new(run.source.job.as_deref(), submit::hash(&job));
     if run.state.is_none() {
         memo.tell_of_left_behind(&state);
     }
     let mut farm =
-        Farm::start(&state, run.slots).map_err(|failure| already(failure, run.state.is_some(), &state))?;
+        Farm::start(&state, uses).map_err(|failure| already(failure, run.state.is_some(), &state))?;
     memo.write(&state, false)?;
     let id = again::job_to_run(&mut farm.client, &job, run.fresh)?;
     let mut follower = Follower::new(id, &job, sinks)?;
@@ -173,6 +175,16 @@ fn check(job: &JobFile, slots: Option<u16>) -> Result<(), Failure> {
             )));
         }
     }
+    if let Work::OpenCl(kernel) = &job.spec.work {
+        let compiled = starfarm_worker::check(&job.spec, &kernel.needs).map_err(Failure::usage)?;
+        if compiled.is_none() {
+            return Err(Failure::usage(format!(
+                "the kernel needs a device ({}), and this machine has none, which is the only node of a run: \
+                 `starfarm worker --probe` lists what it has",
+                kernel.needs
+            )));
+        }
+    }
     if job.terms.waits() {
         return Err(Failure::usage(
             "a run starts a farm of its own, with this job alone: leave `after` and `after_any` out, or submit it to a farm",
@@ -222,7 +234,7 @@ struct Farm {
 }
 
 impl Farm {
-    fn start(state: &Path, slots: Option<u16>) -> Result<Self, Failure> {
+    fn start(state: &Path, uses: (Option<u16>, Option<&str>)) -> Result<Self, Failure> {
         let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let options = Options { quiet: true, keeper_process: true, ..Options::new(state.to_owned(), listen) };
         let scheduler = starfarm_scheduler::start(options).map_err(|error| {
@@ -231,7 +243,7 @@ impl Farm {
         })?;
         let mut client = Client::connect(state)?;
         worker::renew_key(state, &mut client)?;
-        Ok(Self { client, worker: Worker::start(state, slots)?, scheduler })
+        Ok(Self { client, worker: Worker::start(state, uses)?, scheduler })
     }
 
     /// Waits for the job's end and keeps the worker alive meanwhile. The farm ends with this command: no other can be given

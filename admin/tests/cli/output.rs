@@ -349,6 +349,8 @@ fn the_examples_can_be_submitted() {
         ("commands", "200"),
         ("convert", "3"),
         ("keysearch", "3089157760"),
+        ("mandel", "192"),
+        ("minimum", "2250000"),
         ("primes", "2000000"),
         ("render", "24"),
         ("sweep", "30"),

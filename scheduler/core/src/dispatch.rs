@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use starfarm_protocol::devices::DeviceState;
 use starfarm_protocol::ids::{JobId, NodeId};
 use starfarm_protocol::interval::Interval;
 use starfarm_protocol::limits::NODE_TASKS_MAX;
@@ -10,6 +11,7 @@ use starfarm_protocol::resources::{GPU_PARTS, Resource, Resources};
 
 use crate::deed::Deeds;
 use crate::farm::Farm;
+use crate::filling::DevicesAt;
 use crate::job::{Job, JobState, Returned};
 use crate::limits::{LOOKS, PATIENCE_US, ROOM_PAUSE_MAX_US, WHOLE};
 use crate::nodes::{Nodes, Reach};
@@ -182,7 +184,10 @@ impl Farm {
         let used = node.all_devices().iter().filter(|at| {
             at.told.takes_card && job.could_run_at(Seat::new(seat.node, at.kind()), &self.nodes)
         });
-        let cards: u64 = used.map(|at| u64::from(at.told.usable()) * GPU_PARTS).sum();
+        // One that a program has is theirs once that has ended.
+        let there =
+            |at: &DevicesAt| at.told.slots.iter().filter(|of| of.0 != DeviceState::Sick).count() as u64;
+        let cards: u64 = used.map(|at| there(at) * GPU_PARTS).sum();
         (cards > 0).then_some(cards)
     }
 

@@ -68,7 +68,7 @@ impl Farm {
         let start = |number| {
             let own = folder.0.join(format!("w{number}"));
             let mut arguments =
-                worker_arguments(&state, &own, &format!("bench-{number}"), Some(dispatch.slots));
+                worker_arguments(&state, &own, &format!("bench-{number}"), (Some(dispatch.slots), None));
             arguments.extend(dispatch.no_seal.then(|| "--no-seal".into()));
             Daemon::start(&arguments, &folder.0.join(format!("w{number}.log")))
         };

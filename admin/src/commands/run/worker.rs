@@ -80,9 +80,9 @@ pub(super) fn renew_key(state: &Path, client: &mut Client) -> Result<(), Failure
 }
 
 impl Worker {
-    /// Starts a worker that joins the farm in `state`.
-    pub(super) fn start(state: &Path, slots: Option<u16>) -> Result<Self, Failure> {
-        let arguments = worker_arguments(state, &state.join("worker"), NAME, slots);
+    /// Starts a worker that joins the farm in `state`, with so many slots and these devices, where that is not as usual.
+    pub(super) fn start(state: &Path, uses: (Option<u16>, Option<&str>)) -> Result<Self, Failure> {
+        let arguments = worker_arguments(state, &state.join("worker"), NAME, uses);
         let log = state.join("worker.log");
         let process = Process::Running(Daemon::start(&arguments, &log)?);
         Ok(Self { arguments, log, process, patience: Patience::default(), begun: Instant::now() })
