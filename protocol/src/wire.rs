@@ -18,6 +18,7 @@
 //! | 12 | has | worker | welcomes come: it goes with each hello |
 //! | 13 | devices | worker | every heartbeat: one for each kind of device |
 //! | 14 | slot kind | both | the offers or the heartbeat behind it |
+//! | 15 | card | worker | every heartbeat: one for each card of the machine |
 //! | 33 | welcome | scheduler | hellos stop coming |
 //! | 34 | offers | scheduler | a task ack |
 //! | 35 | result ack | scheduler | results stop coming |
@@ -30,12 +31,14 @@
 //!
 //! What lives elsewhere: the seal around a datagram (`seal`), who may send what (the cores).
 
+mod cards;
 mod devices;
 mod facts;
 mod read;
 mod results;
 mod write;
 
+pub use cards::{Card, CardFigures};
 pub use devices::Devices;
 pub use facts::{AGE_BYTES, FACT_BYTES_MAX, Facts, LOAD_SLOTS_MAX, Load, TimeLeft};
 pub use read::{Ages, Message, Offers, Ranges, Results, is_of_boot, messages};

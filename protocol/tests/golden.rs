@@ -22,8 +22,9 @@ use starfarm_protocol::seal::{
     stream,
 };
 use starfarm_protocol::wire::{
-    Cancel, CommandUnit, Devices, Facts, FailReason, Feedback, Heartbeat, HeartbeatAnswer, Held, Hello,
-    HitEntry, Load, Offer, Outcome, Outputs, Pace, Packer, ResultEntry, Revoke, Stream, TimeLeft, Welcome,
+    Cancel, Card, CardFigures, CommandUnit, Devices, Facts, FailReason, Feedback, Heartbeat, HeartbeatAnswer,
+    Held, Hello, HitEntry, Load, Offer, Outcome, Outputs, Pace, Packer, ResultEntry, Revoke, Stream,
+    TimeLeft, Welcome,
 };
 use starfarm_protocol::{admin, limits};
 
@@ -122,6 +123,14 @@ fn a_session_begins() {
         slots: vec![(DeviceState::Ready, 987), (DeviceState::Sick, 0)],
     };
     golden("devices", &packed(|p| p.devices(&devices)));
+    let figures = CardFigures {
+        model: "Some GPU".into(),
+        load: Some(870),
+        memory_bytes: Some(16 << 30),
+        temperature_c: Some(64),
+        ..CardFigures::default()
+    };
+    golden("card", &packed(|p| p.card(&Card { number: 1, count: 2, figures })));
     let held = vec![Held { job: JobId(7), lo: 2_000, units: 1_000 }];
     let beat = Heartbeat { number: 1, queued_tasks: 1, ..Heartbeat::default() };
     golden("heartbeat-of-devices", &packed(|p| p.heartbeat_of(&beat, &[(SlotKind(1), held)])));

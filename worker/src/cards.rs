@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use starfarm_protocol::devices::{DeviceFacts, DeviceKind};
 use starfarm_protocol::resources::GPUS_MAX;
@@ -12,7 +12,7 @@ use crate::system_files::value;
 
 /// Whose card it is, and so which variable shows it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Vendor {
+pub(crate) enum Vendor {
     Nvidia,
     Amd,
     Intel,
@@ -45,9 +45,9 @@ impl Vendor {
 pub(crate) struct Card {
     /// Its model, as a person knows it.
     pub(crate) model: String,
-    vendor: Vendor,
+    pub(crate) vendor: Vendor,
     /// What the vendor's variable has for it: a number or a name.
-    name: String,
+    pub(crate) name: String,
 }
 
 /// The cards of the machine whose files lie below `root`, which is `/`: those of a vendor in the order of their places.
@@ -149,18 +149,40 @@ fn amd(root: &Path) -> Vec<Card> {
 
 /// Cards of Intel with memory of their own; what a processor brings along has none.
 fn intel(root: &Path) -> Vec<Card> {
-    let found = each(&root.join("sys/class/drm"), |dir| {
-        let text = |file| fs::read_to_string(dir.join(file)).ok();
-        let is_intel = text("device/vendor")?.trim() == "0x8086";
-        let memory: u64 = text("lmem_total_bytes").and_then(|bytes| bytes.trim().parse().ok())?;
-        (is_intel && memory > 0).then_some(())
-    });
     let card = |number: usize| Card {
         model: "Intel GPU".to_owned(),
         vendor: Vendor::Intel,
         name: number.to_string(),
     };
-    (0..found.len()).map(card).collect()
+    (0..intel_cards(root).len()).map(card).collect()
+}
+
+/// The folders of these.
+fn intel_cards(root: &Path) -> Vec<PathBuf> {
+    each(&root.join("sys/class/drm"), |dir| {
+        let text = |file| fs::read_to_string(dir.join(file)).ok();
+        let is_intel = text("device/vendor")?.trim() == "0x8086";
+        let memory: u64 = text("lmem_total_bytes").and_then(|bytes| bytes.trim().parse().ok())?;
+        (is_intel && memory > 0).then(|| dir.to_owned())
+    })
+}
+
+/// The folder of the device of AMD's card of that number; none where there is none.
+pub(crate) fn amd_folder(root: &Path, name: &str) -> Option<PathBuf> {
+    let number: usize = name.parse().ok()?;
+    let minors = each(&root.join("sys/class/kfd/kfd/topology/nodes"), |dir| {
+        let text = |file| fs::read_to_string(dir.join(file)).ok();
+        let properties = text("properties").unwrap_or_default();
+        let minor = properties.lines().find_map(|line| line.strip_prefix("drm_render_minor "));
+        (text("gpu_id")?.trim() != "0").then(|| minor.map(|minor| minor.trim().to_owned()))
+    });
+    let minor = minors.into_iter().nth(number)??;
+    Some(root.join(format!("sys/class/drm/renderD{minor}/device")))
+}
+
+/// The same of Intel's.
+pub(crate) fn intel_folder(root: &Path, name: &str) -> Option<PathBuf> {
+    intel_cards(root).into_iter().nth(name.parse().ok()?).map(|folder| folder.join("device"))
 }
 
 /// What `read` makes of each entry of a directory, in the order of their names: of numbers by these.

@@ -14,6 +14,7 @@ mod words;
 
 use std::io::Read;
 use std::path::Path;
+use std::process::ChildStdout;
 use std::time::Duration;
 
 use starfarm_protocol::devices::{DEVICE_KINDS_MAX, DeviceFacts, DeviceKind, DeviceNeeds};
@@ -24,6 +25,7 @@ use starfarm_worker_core::AlikeDevices;
 use self::host::{HANGS, Heard, Host};
 use self::words::{Reply, Request};
 use crate::WorkerError;
+use crate::exec::Relative;
 
 pub(crate) use serve::{ForDevice, serve};
 pub(crate) use slot::{Ask, DeviceSlot, Ended, KernelEnded, Ran};
@@ -76,6 +78,27 @@ impl Choice {
             Self::None => false,
             Self::Numbers(numbers) => numbers.contains(&number),
         }
+    }
+}
+
+/// A child that only tells something, line by line. Dropping it kills it.
+pub(crate) struct Watcher(Relative);
+
+impl Watcher {
+    pub(crate) fn start(work: HostWork) -> std::io::Result<Self> {
+        host::start(work).map(Self)
+    }
+
+    /// What it says; asked for once.
+    pub(crate) fn output(&mut self) -> ChildStdout {
+        self.0.child.stdout.take().expect("it is a pipe")
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        let _ = self.0.child.kill();
+        let _ = self.0.child.wait();
     }
 }
 

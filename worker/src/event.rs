@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use starfarm_protocol::devices::DeviceState;
 use starfarm_protocol::ids::Attempt;
+use starfarm_protocol::wire::CardFigures;
 use starfarm_worker_core::Part;
 
 /// One message to the main thread.
@@ -18,6 +19,8 @@ pub(crate) enum Event {
         slot: u16,
         state: DeviceState,
     },
+    /// How cards do; none where that is not known.
+    Cards(Vec<CardFigures>),
     /// Where the scheduler may be reached, and the names of which that is not known.
     Addresses {
         found: Vec<SocketAddr>,

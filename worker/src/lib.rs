@@ -26,6 +26,7 @@ mod error;
 mod event;
 pub mod exec;
 mod facts;
+mod gauges;
 mod node;
 mod options;
 mod probe;
@@ -60,7 +61,7 @@ pub fn run(options: &Options) -> Result<(), WorkerError> {
     }
     if let Some(work) = options.slot_host {
         // Who reads it may have gone.
-        let _ = devices::serve(work, run::for_device);
+        let _ = devices::serve(work, run::for_device, gauges::serve);
         return Ok(());
     }
     if let Some(format) = options.probe {

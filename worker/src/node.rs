@@ -26,7 +26,7 @@ use crate::sessions::{Heard, Identity, Sessions};
 use crate::slot::{Slot, start_slots};
 use crate::sockets::Sockets;
 use crate::state::State;
-use crate::{Options, WorkerError, devices, exec, facts, stop, verbose};
+use crate::{Options, WorkerError, devices, exec, facts, gauges, stop, verbose};
 
 /// Messages that may wait for the main thread.
 const INBOX: usize = 4_096;
@@ -116,15 +116,15 @@ impl Node {
             facts: Some(facts),
             limits,
         };
-        let core = restored(config, &state);
         let bulk = Bulk::start(Arc::clone(&who)).map_err(|e| no("thread", &e))?;
         let slots = start_slots(options, (kinds, cards), &board, &bulk, &state, &to_inbox)
             .map_err(|e| no("thread", &e))?;
+        gauges::start(&to_inbox).map_err(|e| no("thread", &e))?;
         stop::on_signals(to_inbox.clone())?;
         options.parent_pipe.then(|| stop::on_parents_end(to_inbox.clone())).transpose()?;
         let start = Instant::now();
         Ok(Self {
-            core,
+            core: restored(config, &state),
             who,
             sessions: Sessions::default(),
             sockets,
@@ -221,6 +221,7 @@ impl Node {
             Event::Device { slot, state } => {
                 self.tell(|core, now, deeds| core.on_device(slot, state, now, deeds));
             }
+            Event::Cards(figures) => self.core.on_cards(figures),
             Event::Addresses { found, unknown } => {
                 if let Some(words) = self.addresses.found(&found, &unknown) {
                     say(&words);

@@ -7,6 +7,7 @@ use starfarm_protocol::foreign;
 use starfarm_protocol::ids::PublicKey;
 use starfarm_protocol::limits::DATAGRAM_BYTES_MAX;
 use starfarm_protocol::state::NodeState;
+use starfarm_protocol::wire::CardFigures;
 
 use super::{Context, explain};
 use crate::cli::Node;
@@ -170,6 +171,23 @@ fn rate(rate: &RateInfo) -> String {
     format!("{} units/s of job {}", human::count(rate.units_per_s), rate.job.0)
 }
 
+/// Its cards: what the driver of each says.
+fn cards(node: &NodeInfo) -> Vec<(&'static str, Cell)> {
+    let row = |(number, card): (usize, &CardFigures)| {
+        let load = card.load.map(|load| percent(f64::from(load) / 1e3));
+        let memory = match (card.memory_used_bytes, card.memory_bytes) {
+            (Some(used), Some(all)) => Some(format!("{} of {}", human::memory(used), human::memory(all))),
+            (used, all) => used.or(all).map(human::memory),
+        };
+        let temperature = card.temperature_c.map(|degrees| format!("{degrees} °C"));
+        let power = card.power_mw.map(|mw| format!("{:.0} W", f64::from(mw) / 1e3));
+        let known: Vec<String> = [load, memory, temperature, power].into_iter().flatten().collect();
+        let known = if known.is_empty() { "its driver says nothing".to_owned() } else { known.join(", ") };
+        ("card", Cell::new(format!("{number}: {}: {known}", card.model)))
+    };
+    node.cards.iter().enumerate().map(row).collect()
+}
+
 /// Its devices: each kind, what they are, and how each does.
 fn devices(node: &NodeInfo) -> Vec<(&'static str, Cell)> {
     let row = |devices: &DevicesInfo| {
@@ -219,6 +237,7 @@ pub(super) fn figures(node: &NodeInfo) -> Vec<(&'static str, Cell)> {
     rows.extend(busyness(node));
     rows.extend(node.rate.as_ref().map(|of| ("each core", Cell::new(rate(of)))));
     rows.extend(devices(node));
+    rows.extend(cards(node));
     rows.extend([
         ("speed", Cell::new(format!("{} standard tasks a period (power)", human::count(node.power)))),
         ("tasks given to it", number(node.tasks)),
@@ -320,6 +339,27 @@ mod tests {
         let of = |memory_bytes| memory(&NodeInfo { memory_bytes, ..node("a") });
         assert_eq!((of(None), of(Some(0))), (None, None));
         assert_eq!(of(Some(25_232_932_864)).as_deref(), Some("23.5 GiB"));
+    }
+
+    #[test]
+    fn a_node_has_a_row_for_each_of_its_cards() {
+        let card = CardFigures {
+            model: "Some GPU".into(),
+            load: Some(970),
+            power_mw: Some(351_000),
+            ..CardFigures::default()
+        };
+        let some =
+            CardFigures { memory_used_bytes: Some(1 << 30), memory_bytes: Some(2 << 30), ..card.clone() };
+        let cards = vec![card, some, CardFigures { model: "Other".into(), ..CardFigures::default() }];
+        let text = facts(&figures(&NodeInfo { cards, ..node("a") }), Style::PLAIN);
+        for row in [
+            "card               0: Some GPU: 97 %, 351 W\n",
+            "card               1: Some GPU: 97 %, 1.0 GiB of 2.0 GiB, 351 W\n",
+            "card               2: Other: its driver says nothing\n",
+        ] {
+            assert!(text.contains(row), "{row}: {text}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use crate::devices::{DeviceKind, DeviceState, SlotKind};
 use crate::ids::{Boot, JobId, NodeId, PublicKey};
 use crate::state::{IdleReason, NodeState};
 use crate::units::Units;
+use crate::wire::CardFigures;
 
 /// A node.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
@@ -117,6 +118,9 @@ pub struct NodeInfo {
     /// Devices that run tasks beside its cores, by kind.
     #[serde(default)]
     pub devices: Vec<DevicesInfo>,
+    /// How its cards do, as their drivers say, by its last heartbeat; empty where nothing is known.
+    #[serde(default)]
+    pub cards: Vec<CardFigures>,
 }
 
 /// How fast a slot computes a job.

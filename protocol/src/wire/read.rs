@@ -47,6 +47,8 @@ kinds! {
     /// For which slots the offers behind it are, or which hold what the heartbeat behind it lists. Without it these are the
     /// cores.
     14 SLOT_KIND SlotKind(SlotKind = Field::read);
+    /// How one of the worker's cards does.
+    15 CARD Card(Card = Card::of_body);
     33 WELCOME Welcome(Welcome = Field::read);
     34 OFFERS Offers(Offers<'a> = Offers::read);
     /// Credit and ranges of result sequences.

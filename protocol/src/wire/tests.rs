@@ -3,6 +3,7 @@
 use super::read::kind;
 use super::*;
 use crate::devices::{DeviceFacts, DeviceState};
+use crate::resources::GPUS_MAX;
 
 fn one(pack: impl FnOnce(&mut Packer)) -> Vec<u8> {
     let mut packer = Packer::new();
@@ -84,6 +85,7 @@ fn sample() -> Vec<u8> {
         p.offer_of(&offer(12), Resources::new(2, 5), SlotKind::CORES);
         p.devices(&devices());
         p.offer_of(&offer(13), Resources::ONE_SLOT, SlotKind(2));
+        p.card(&card());
     })
 }
 
@@ -108,6 +110,16 @@ fn devices() -> Devices {
     }
 }
 
+fn card() -> Card {
+    let figures = CardFigures {
+        model: "Some GPU".into(),
+        load: Some(0),
+        memory_bytes: Some(1 << 34),
+        ..Default::default()
+    };
+    Card { number: 1, count: 2, figures }
+}
+
 fn load() -> Load {
     Load { idle_us: 7, slots: vec![1_000, 0, 250] }
 }
@@ -121,8 +133,9 @@ fn every_message_comes_back_as_it_was() {
     assert_eq!(
         kinds.join(" "),
         "Hello TaskAck Results Feedback Heartbeat Welcome Offers ResultAck HeartbeatAnswer Revoke \
-         Facts Load Ages Bye Pace TimeLeft Has Needs Offers Devices SlotKind Offers"
+         Facts Load Ages Bye Pace TimeLeft Has Needs Offers Devices SlotKind Offers Card"
     );
+    assert_eq!(read[22], Message::Card(card()));
     assert_eq!(read[19..21], [Message::Devices(devices()), Message::SlotKind(SlotKind(2))]);
     assert_eq!(read[16], Message::Has(Resources::new(0, 7)));
     assert_eq!(read[17], Message::Needs(Needs { job: JobId(7), run: Resources::new(2, 5) }));
@@ -429,6 +442,18 @@ fn devices_that_break_the_rules_are_malformed_and_states_of_later_versions_are_n
     datagram[at] = 99;
     let Some(Ok(Message::Devices(read))) = messages(&datagram).next() else { panic!("{datagram:?}") };
     assert_eq!((read.slots[0].0, read.usable()), (DeviceState::Sick, 0));
+}
+
+#[test]
+fn a_card_beyond_their_number_is_malformed() {
+    let read = |number, count| {
+        messages(&one(|p| p.card(&Card { number, count, ..card() }))).next().unwrap().map(drop)
+    };
+    let most = GPUS_MAX as u16;
+    assert_eq!((read(0, 1), read(most - 1, most)), (Ok(()), Ok(())));
+    for (number, count) in [(0, 0), (2, 2), (0, most + 1)] {
+        assert_eq!(read(number, count), Err(Malformed));
+    }
 }
 
 #[test]

@@ -240,6 +240,7 @@ plain! {
     heartbeat_answer(HeartbeatAnswer): HEARTBEAT_ANSWER;
     has(Resources): HAS;
     devices(Devices): DEVICES;
+    card(Card): CARD;
     revoke(Revoke): REVOKE;
     pace(Pace): PACE;
 }

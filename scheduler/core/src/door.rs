@@ -57,6 +57,7 @@ impl Farm {
                     self.nodes.at_mut(id).beside_slots = has.with(Resource::Slots, 0);
                     self.nodes.mark(id);
                 }
+                Ok(Message::Card(card)) => self.nodes.at_mut(id).on_card(card),
                 Ok(Message::Ages(told)) => ages = told.take(AGES_MAX).collect(),
                 Ok(_) | Err(Malformed) => self.nodes.at_mut(id).totals.malformed += 1,
             }

@@ -11,7 +11,7 @@ use starfarm_protocol::reason::QuarantineReason;
 use starfarm_protocol::resources::{Resource, Resources};
 use starfarm_protocol::rto::Rto;
 use starfarm_protocol::settings::Settings;
-use starfarm_protocol::wire::{Cancel, Facts, Revoke};
+use starfarm_protocol::wire::{Cancel, Card, CardFigures, Facts, Revoke};
 
 use crate::allowance::Allowances;
 use crate::commits::add_range;
@@ -111,6 +111,8 @@ pub(crate) struct Node {
     pub(crate) able_us: u64,
     /// Load of each slot in thousandths, or the mean of many slots, as it told last; empty before that.
     pub(crate) load: Vec<u16>,
+    /// How its cards do, as it told last.
+    pub(crate) cards: Vec<CardFigures>,
     /// How long no slot of it had run anything then.
     pub(crate) idle_us: u64,
     /// Until when its incarnation stays, where that has an end.
@@ -284,6 +286,7 @@ impl Node {
             able: 0,
             able_us: 0,
             load: Vec::new(),
+            cards: Vec::new(),
             idle_us: 0,
             stay: None,
             cores: Filling::new(),
@@ -379,8 +382,15 @@ impl Node {
         (self.beat, self.whole_us) = ((0, BTreeSet::new()), Some(now_us));
         (self.cores, self.able) = (Filling::new(), 0);
         (self.given_back, self.worthless, self.stay) = Default::default();
+        self.cards.clear();
         self.beside_slots = Resources::NONE;
         self.rating = Rating::new(now_us, period_us);
+    }
+
+    /// It tells how one of its cards does.
+    pub(crate) fn on_card(&mut self, card: Card) {
+        self.cards.resize_with(usize::from(card.count), CardFigures::default);
+        self.cards[usize::from(card.number)] = card.figures;
     }
 
     /// What it said of itself is over.

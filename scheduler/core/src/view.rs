@@ -469,6 +469,7 @@ fn node_info(id: NodeId, node: &mut Node, held: usize, taken: Resources, now_us:
         accelerators: facts.map(|facts| facts.accelerators.clone()),
         rate: None,
         devices: Vec::new(),
+        cards: node.cards.clone(),
     }
 }
 

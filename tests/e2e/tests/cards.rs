@@ -3,15 +3,21 @@
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
+use std::process::Command;
 
-use starfarm_e2e::{Daemon, Farm, each_done_once, program, run, stdouts, worker_args};
+use serde_json::json;
+use starfarm_e2e::{Daemon, Farm, TempDir, each_done_once, program, run, stdouts, until, worker_args};
 
 /// Adds a worker with these cards.
 fn add(farm: &mut Farm, name: &str, cards: &str, args: &[&str]) {
+    add_with(farm, name, cards, args, &[]);
+}
+
+fn add_with(farm: &mut Farm, name: &str, cards: &str, args: &[&str], env: &[(&str, &str)]) {
     let join = farm.state().join("worker.join");
     let mut command = program("starfarm-worker", farm.temp().path());
     command.args(worker_args(name, &join, &farm.worker_state(name))).args(args);
-    command.env("CUDA_VISIBLE_DEVICES", cards);
+    command.env("CUDA_VISIBLE_DEVICES", cards).envs(env.iter().copied());
     let daemon = Daemon::start(name, command, farm.temp().path());
     farm.workers.push(daemon);
 }
@@ -79,4 +85,58 @@ fn what_no_node_has_waits_and_is_explained() {
     let mut here = program("starfarm", farm.temp().path());
     here.args(["run", "--range", "0..1", "--gpus", "1", "--", "true", "{}"]).env("CUDA_VISIBLE_DEVICES", "");
     run(here).exits(2).says(&["more gpus than this machine has"]);
+}
+
+/// A library in the place of NVIDIA's that knows one card by its name; it ends whoever asks where `crash` is set.
+const NVML: &str = r#"
+#include <stdlib.h>
+#include <string.h>
+typedef struct { unsigned int gpu, memory; } rates;
+typedef struct { unsigned int version; unsigned long long total, reserved, free, used; } memory;
+int nvmlInit_v2(void) { return 0; }
+int nvmlShutdown(void) { return 0; }
+int nvmlDeviceGetHandleByUUID(const char *name, void **device)
+{
+    if (getenv("crash")) abort();
+    *device = (void *)name;
+    return strcmp(name, "GPU-one") ? 6 : 0;
+}
+int nvmlDeviceGetUtilizationRates(void *device, rates *out) { out->gpu = 87; out->memory = 3; return 0; }
+int nvmlDeviceGetMemoryInfo_v2(void *device, memory *out) { out->total = 1ull << 34; out->used = 1ull << 33; return 0; }
+int nvmlDeviceGetTemperature(void *device, int sensor, unsigned int *out) { *out = 64; return 0; }
+"#;
+
+#[test]
+fn what_the_drivers_of_cards_say_is_shown_and_what_they_do_not_say_is_absent() {
+    let mut farm = Farm::start();
+    let dir = TempDir::new();
+    let (source, library) = (dir.write("nvml.c", NVML), dir.path().join("libnvidia-ml.so.1"));
+    let built = Command::new("cc").args(["-shared", "-fPIC", "-o"]).args([&library, &source]).status();
+    assert!(built.unwrap().success(), "a linker is there, or this test would not be");
+    let library = dir.path().to_str().unwrap();
+    let unknown = json!({ "model": "Nvidia", "load": null, "memory_used_bytes": null, "memory_bytes": null,
+        "temperature_c": null, "power_mw": null });
+    let mut known = unknown.clone();
+    for (figure, value) in
+        [("load", 870), ("memory_used_bytes", 1_u64 << 33), ("memory_bytes", 1 << 34), ("temperature_c", 64)]
+    {
+        known[figure] = json!(value);
+    }
+    let cases = [
+        ("a", &[("LD_LIBRARY_PATH", library)][..], &known),
+        ("b", &[("LD_LIBRARY_PATH", library), ("crash", "1")], &unknown),
+        ("c", &[], &unknown),
+    ];
+    for (count, (name, env, first)) in (1..).zip(cases) {
+        add_with(&mut farm, name, "GPU-one,GPU-two", &["--slots", "1"], env);
+        farm.until_nodes_up(count);
+        let wanted = json!([first, unknown]);
+        until(&format!("the cards of {name}"), || {
+            farm.ask(&["node", "show", name])["nodes"][0]["cards"] == wanted
+        });
+    }
+    let id = farm.submit(&["--range", "0..20", "--gpus", "1", "--", "true", "{}"]);
+    farm.wait(&id).exits(0);
+    let table = farm.cli(&["node", "show", "a"]).exits(0).stdout.clone();
+    assert!(table.contains("0: Nvidia: 87 %, 8.0 GiB of 16.0 GiB, 64 °C"), "{table}");
 }

@@ -5,10 +5,10 @@
 use starfarm_protocol::devices::{DeviceState, SlotKind};
 use starfarm_protocol::ids::{Attempt, Epoch, JobId};
 use starfarm_protocol::limits::{PROTOCOL_VERSION, RESULT_BODY_BYTES_MAX};
-use starfarm_protocol::resources::{Resource, Resources};
+use starfarm_protocol::resources::{GPUS_MAX, Resource, Resources};
 use starfarm_protocol::wire::{
-    Cancel, Heartbeat, HeartbeatAnswer, Held, Message, Needs, Outcome, Pace, Packer, Ranges, Revoke, Welcome,
-    messages,
+    Cancel, Card, CardFigures, Heartbeat, HeartbeatAnswer, Held, Message, Needs, Outcome, Pace, Packer,
+    Ranges, Revoke, Welcome, messages,
 };
 
 use crate::drain::Drain;
@@ -44,6 +44,8 @@ pub struct Worker {
     pub(crate) leave: Leave,
     pub(crate) drain: Option<Drain>,
     pub(crate) counters: Counters,
+    /// How cards do, as the rim said last.
+    cards: Vec<Card>,
 }
 
 impl Worker {
@@ -59,6 +61,7 @@ impl Worker {
             leave: Leave::new(config.limits, now_us),
             drain: None,
             counters: Counters::default(),
+            cards: Vec::new(),
             config,
         }
     }
@@ -146,6 +149,7 @@ impl Worker {
             | Message::TimeLeft(_)
             | Message::Has(_)
             | Message::Devices(_)
+            | Message::Card(_)
             | Message::Welcome(_) => self.counters.malformed += 1,
         }
     }
@@ -300,6 +304,12 @@ impl Worker {
         self.tasks.slots_mut().name_unit(slot, job, unit);
     }
 
+    /// How the cards of the machine do.
+    pub fn on_cards(&mut self, cards: Vec<CardFigures>) {
+        let count = cards.len().min(GPUS_MAX as usize) as u16;
+        self.cards = (0..count).zip(cards).map(|(number, figures)| Card { number, count, figures }).collect();
+    }
+
     /// The device of a slot does otherwise than before: the driver compiles for it, it failed, it can be used again.
     pub fn on_device(&mut self, slot: u16, state: DeviceState, now_us: u64, deeds: &mut Vec<Deed>) {
         self.tasks.slots_mut().set_device(slot, state);
@@ -401,6 +411,7 @@ impl Worker {
         }
         if let Some(load) = load.filter(|_| self.link.is_welcomed()) {
             packer.load(&load);
+            self.cards.iter().for_each(|card| packer.card(card));
             self.riders.pack_machine(self.config.facts.as_ref(), &mut packer, now_us);
         }
         if beat {

@@ -34,6 +34,9 @@ pub(crate) enum ForDevice {
 /// How a job's specification becomes that, or why it cannot.
 pub(crate) type Prepare = fn(JobSpec) -> Result<ForDevice, String>;
 
+/// Tells how cards do, for ever.
+pub(crate) type Watch = fn(File) -> io::Result<()>;
+
 /// It is set up.
 enum Loaded {
     Search(DeviceSearch),
@@ -44,7 +47,7 @@ enum Loaded {
 ///
 /// # Errors
 /// Those of its pipes.
-pub(crate) fn serve(work: HostWork, prepare: Prepare) -> io::Result<()> {
+pub(crate) fn serve(work: HostWork, prepare: Prepare, watch: Watch) -> io::Result<()> {
     // What others print must not get between our lines.
     let mut output = File::from(rustix::io::dup(io::stdout())?);
     rustix::stdio::dup2_stdout(File::options().write(true).open("/dev/null")?)?;
@@ -55,6 +58,7 @@ pub(crate) fn serve(work: HostWork, prepare: Prepare) -> io::Result<()> {
             let listed: Result<Vec<DeviceFacts>, String> = devices.map(facts).map_err(|e| e.to_string());
             output.write_all(&serde_json::to_vec(&listed)?)
         }
+        HostWork::Watch => watch(output),
         HostWork::Device(number) => {
             let voice = Arc::new(Voice { output: Mutex::new(output), is_busy: AtomicBool::new(true) });
             let stopped = Arc::new(AtomicU64::new(0));

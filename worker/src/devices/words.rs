@@ -14,17 +14,20 @@ pub enum HostWork {
     List,
     /// To run on device number so-and-so.
     Device(usize),
+    /// To tell how cards do.
+    Watch,
 }
 
 impl HostWork {
-    /// `list`, or a number.
+    /// `list`, `watch`, or a number.
     ///
     /// # Errors
     /// It is neither.
     pub fn parse(text: &str) -> Result<Self, String> {
         match text {
             "list" => Ok(Self::List),
-            _ => text.parse().map(Self::Device).map_err(|_| "list, or a number".to_owned()),
+            "watch" => Ok(Self::Watch),
+            _ => text.parse().map(Self::Device).map_err(|_| "list, watch, or a number".to_owned()),
         }
     }
 
@@ -33,6 +36,7 @@ impl HostWork {
         match self {
             Self::List => "list".to_owned(),
             Self::Device(number) => number.to_string(),
+            Self::Watch => "watch".to_owned(),
         }
     }
 }

@@ -11,6 +11,7 @@ const PURE: &[&str] =
 /// Where unsafe code may stand, by the start of the path, and what for.
 const UNSAFE_ALLOWED: &[(&str, &str)] = &[
     ("kernels/src/avx", "SIMD"),
+    ("kernels/src/neon", "SIMD"),
     ("kernels/opencl/src/program.rs", "calls of a device's driver"),
     ("worker/src/exec/", "processes"),
     ("benches/src/bare.rs", "the C library's bare posix_spawn, to compare with"),
