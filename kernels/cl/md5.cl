@@ -5,12 +5,24 @@
 #define G(b, c, d) bitselect(c, b, d)
 #define H(b, c, d) ((b) ^ (c) ^ (d))
 #define I(b, c, d) ((c) ^ ((b) | ~(d)))
-#define STEP(mix, a, b, c, d, w, turn, k) a = rotate(a + (w + k) + mix(b, c, d), (V)(turn)) + b;
+#define ONE(mix, a, b, c, d, w, turn, k) a = rotate(a + (w + k) + mix(b, c, d), (V)(turn)) + b;
+#if FLIGHT == 2
+#define STEP(mix, a, b, c, d, w, turn, k) \
+    ONE(mix, a##_0, b##_0, c##_0, d##_0, w##_0, turn, k) \
+    ONE(mix, a##_1, b##_1, c##_1, d##_1, w##_1, turn, k)
+#define KEYS(a) {{a##_0, a##_1}}
+#else
+#define STEP(mix, a, b, c, d, w, turn, k) ONE(mix, a##_0, b##_0, c##_0, d##_0, w##_0, turn, k)
+#define KEYS(a) {{a##_0}}
+#endif
 #define BACK(a, b, c, d, w, turn, k) a = rotate(a - b, 32u - turn) - I(b, c, d) - (w + k);
 
-static inline V key_of(PARAMS)
+static inline Keys key_of(PARAMS)
 {
-    V a = (V)(0x67452301u), b = (V)(0xefcdab89u), c = (V)(0x98badcfeu), d = (V)(0x10325476u);
+    V a_0 = (V)(0x67452301u), b_0 = (V)(0xefcdab89u), c_0 = (V)(0x98badcfeu), d_0 = (V)(0x10325476u);
+#if FLIGHT == 2
+    V a_1 = a_0, b_1 = b_0, c_1 = c_0, d_1 = d_0;
+#endif
     STEP(F, a, b, c, d, w0, 7, 0xd76aa478u)
     STEP(F, d, a, b, c, w1, 12, 0xe8c7b756u)
     STEP(F, c, d, a, b, w2, 17, 0x242070dbu)
@@ -78,7 +90,8 @@ static inline V key_of(PARAMS)
     STEP(I, b, c, d, a, w13, 21, 0x4e0811a1u)
     STEP(I, a, b, c, d, w4, 6, 0xf7537e82u)
 #endif
-    return a;
+    Keys keys = KEYS(a);
+    return keys;
 }
 
 // The key of a candidate with this digest, whose block is `w` but for the words that change.

@@ -7,12 +7,24 @@
 #define K_F 0u
 #define K_G 0x5a827999u
 #define K_H 0x6ed9eba1u
-#define STEP(mix, a, b, c, d, w, turn) a = rotate(a + (w + K_##mix) + mix(b, c, d), (V)(turn));
+#define ONE(mix, a, b, c, d, w, turn) a = rotate(a + (w + K_##mix) + mix(b, c, d), (V)(turn));
+#if FLIGHT == 2
+#define STEP(mix, a, b, c, d, w, turn) \
+    ONE(mix, a##_0, b##_0, c##_0, d##_0, w##_0, turn) \
+    ONE(mix, a##_1, b##_1, c##_1, d##_1, w##_1, turn)
+#define KEYS(a) {{a##_0, a##_1}}
+#else
+#define STEP(mix, a, b, c, d, w, turn) ONE(mix, a##_0, b##_0, c##_0, d##_0, w##_0, turn)
+#define KEYS(a) {{a##_0}}
+#endif
 #define BACK(a, b, c, d, w, turn) a = rotate(a, 32u - turn) - H(b, c, d) - (w + K_H);
 
-static inline V key_of(PARAMS)
+static inline Keys key_of(PARAMS)
 {
-    V a = (V)(0x67452301u), b = (V)(0xefcdab89u), c = (V)(0x98badcfeu), d = (V)(0x10325476u);
+    V a_0 = (V)(0x67452301u), b_0 = (V)(0xefcdab89u), c_0 = (V)(0x98badcfeu), d_0 = (V)(0x10325476u);
+#if FLIGHT == 2
+    V a_1 = a_0, b_1 = b_0, c_1 = c_0, d_1 = d_0;
+#endif
     STEP(F, a, b, c, d, w0, 3)
     STEP(F, d, a, b, c, w1, 7)
     STEP(F, c, d, a, b, w2, 11)
@@ -64,7 +76,8 @@ static inline V key_of(PARAMS)
     STEP(H, b, c, d, a, w13, 15)
     STEP(H, a, b, c, d, w3, 3)
 #endif
-    return a;
+    Keys keys = KEYS(a);
+    return keys;
 }
 
 // The key of a candidate with this digest, whose block is `w` but for the words that change.

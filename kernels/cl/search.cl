@@ -2,26 +2,17 @@
 // file comes before it, and before that the lines that `starfarm-kernels` writes for one length of candidates:
 //
 //   V, WIDTH            a vector of that many candidates, 1, 2, 4, 8 or 16
-//   T0 .. T15           V where a word of the block changes from one candidate of a run to the next, else uint
-//   PARAMS, ARGS        all of these words, as parameters w0 .. w15 and as arguments
-//   LOAD(at)            adds the tail's combinations from `at` on to those that change
+//   FLIGHT              how many vectors are worked on at a time, 1 or 2: numbers 0 and 1
+//   WORDS(at)           the block of each, w0_0, w0_1 .. w15_1, with the tail's combinations from `at` on: V where a word
+//                       changes from one candidate of a run to the next, else uint
+//   PARAMS, ARGS        all of these words, as parameters and as arguments
 //   BLOCK               the block with padding and length field, and nothing else
 //   PREFIX              positions before the tail
 //   STRIDE, BIG_ENDIAN  how a position's byte lies in the block
 //   KEY_STEP            the step whose outcome is the key
-//   TARGETS             how many are compared one by one; 0: a bitmap is asked
+//   TARGETS             how many are compared one by one; 0: a sieve and a bitmap are asked
 //
 // A run is a turn of the tail; a work item has a piece of one. All runs of a launch follow one another.
-
-#define CONCAT(a, b) a##b
-#define VECTOR(name, width) CONCAT(name, width)
-#if WIDTH == 1
-#define VLOAD(from) (*(from))
-#define ANY(v) (v)
-#else
-#define VLOAD(from) VECTOR(vload, WIDTH)(0, from)
-#define ANY(v) any(v)
-#endif
 
 static void hit(volatile __global uint *hits, uint hits_max, uint run, uint at)
 {
@@ -33,12 +24,31 @@ static void hit(volatile __global uint *hits, uint hits_max, uint run, uint at)
 }
 
 #if TARGETS == 0
-// Some target has this key: its bit is set, and it is among the keys with the same leading bits.
-static int has_key(uint key, __global const uint *keys, __global const uint *starts, uint starts_shift)
+#define IN(bits, at) ((bits)[(at) >> 5] >> ((at) & 31) & 1)
+// Keys that are computed before any is looked up: tables are padded for 128.
+#define AHEAD 4
+#define KEYS_AHEAD (AHEAD * FLIGHT * WIDTH)
+
+// What many targets are looked up in.
+typedef struct {
+    // Sorted keys, and where those with the same leading bits begin.
+    __global const uint *keys, *starts;
+    uint starts_shift;
+    // A bit for each value of a key's leading bits.
+    __global const uint *bitmap;
+    uint bitmap_shift;
+} Targets;
+
+// Some target has this key, which has passed the sieve.
+static int has_key(uint key, const Targets *targets)
 {
-    uint leading = key >> starts_shift;
-    for (uint at = starts[leading]; at < starts[leading + 1]; at++) {
-        if (keys[at] == key) {
+    uint bit = key >> targets->bitmap_shift;
+    if (!IN(targets->bitmap, bit)) {
+        return 0;
+    }
+    uint leading = key >> targets->starts_shift;
+    for (uint at = targets->starts[leading]; at < targets->starts[leading + 1]; at++) {
+        if (targets->keys[at] == key) {
             return 1;
         }
     }
@@ -53,9 +63,10 @@ __kernel void search(
     __global const uint *prefix, __global const uchar *alphabets,
     // The tail's words, `stride` entries each.
     __global const uint *tables, const uint stride,
-    // Eight words of each digest, or with TARGETS == 0: sorted keys, where those with the same leading bits begin, bitmap.
+    // Eight words of each digest, or with TARGETS == 0: sorted keys, where those with the same leading bits begin,
+    // bitmap of leading bits, sieve of the last ones.
     __global const uint *targets, __global const uint *starts, const uint starts_shift,
-    __global const uint *bitmap, const uint bitmap_shift,
+    __global const uint *bitmap, const uint bitmap_shift, __global const uint *sieve, const uint sieve_mask,
     // How many, unused, then run and combination of each.
     volatile __global uint *hits, const uint hits_max)
 {
@@ -87,38 +98,24 @@ __kernel void search(
     }
 #endif
 
-    for (uint at = from; at < to; at += WIDTH) {
-        T0 w0 = w[0];
-        T1 w1 = w[1];
-        T2 w2 = w[2];
-        T3 w3 = w[3];
-        T4 w4 = w[4];
-        T5 w5 = w[5];
-        T6 w6 = w[6];
-        T7 w7 = w[7];
-        T8 w8 = w[8];
-        T9 w9 = w[9];
-        T10 w10 = w[10];
-        T11 w11 = w[11];
-        T12 w12 = w[12];
-        T13 w13 = w[13];
-        T14 w14 = w[14];
-        T15 w15 = w[15];
-        LOAD(at)
-        V key = key_of(ARGS);
-        union {
-            V v;
-            uint lane[WIDTH];
-        } keys;
 #if TARGETS > 0
-        int some = 0;
+    for (uint at = from; at < to; at += FLIGHT * WIDTH) {
+        WORDS(at)
+        union {
+            Keys all;
+            uint lane[FLIGHT * WIDTH];
+        } keys;
+        keys.all = key_of(ARGS);
+        SAME some = 0;
 #pragma unroll
         for (int target = 0; target < TARGETS; target++) {
-            some |= ANY(key == (V)(aims[target]));
+#pragma unroll
+            for (int vector = 0; vector < FLIGHT; vector++) {
+                some |= keys.all.of[vector] == (V)(aims[target]);
+            }
         }
-        if (some) {
-            keys.v = key;
-            for (uint lane = 0; lane < WIDTH; lane++) {
+        if (ANY(some)) {
+            for (uint lane = 0; lane < FLIGHT * WIDTH; lane++) {
                 int is_hit = 0;
                 for (int target = 0; target < TARGETS; target++) {
                     is_hit |= keys.lane[lane] == aims[target];
@@ -128,15 +125,43 @@ __kernel void search(
                 }
             }
         }
+    }
 #else
-        keys.v = key;
-        for (uint lane = 0; lane < WIDTH; lane++) {
-            uint bit = keys.lane[lane] >> bitmap_shift;
-            if ((bitmap[bit >> 5] >> (bit & 31) & 1) && at + lane < to
-                && has_key(keys.lane[lane], targets, starts, starts_shift)) {
+    Targets many = {targets, starts, starts_shift, bitmap, bitmap_shift};
+#if WIDTH == 1
+    for (uint at = from; at < to; at++) {
+        WORDS(at)
+        uint key = key_of(ARGS).of[0], bit = key & sieve_mask;
+        if (IN(sieve, bit) && has_key(key, &many)) {
+            hit(hits, hits_max, run, at);
+        }
+    }
+#else
+    // A processor guesses where a branch goes, and a wrong guess costs as much as some candidates, the more if it waits for
+    // memory. So the sieve is asked of many keys without a branch, and what passes is looked up then.
+    for (uint at = from; at < to; at += KEYS_AHEAD) {
+        union {
+            Keys all[AHEAD];
+            uint lane[KEYS_AHEAD];
+        } keys;
+        for (uint ahead = 0; ahead < AHEAD; ahead++) {
+            WORDS(at + ahead * FLIGHT * WIDTH)
+            keys.all[ahead] = key_of(ARGS);
+        }
+        uint passed[KEYS_AHEAD + 1], count = 0;
+#pragma unroll 8
+        for (uint lane = 0; lane < KEYS_AHEAD; lane++) {
+            uint bit = keys.lane[lane] & sieve_mask;
+            passed[count] = lane;
+            count += IN(sieve, bit);
+        }
+        for (uint place = 0; place < count; place++) {
+            uint lane = passed[place];
+            if (has_key(keys.lane[lane], &many) && at + lane < to) {
                 hit(hits, hits_max, run, at + lane);
             }
         }
-#endif
     }
+#endif
+#endif
 }

@@ -1,6 +1,7 @@
 // SHA-1 (FIPS 180-4). The key is the last word of the state, which is ready four steps before the others.
 
-#define CHOOSE(b, c, d) bitselect(d, c, b)
+// As `bitselect(d, c, b)`, which LLVM splits in order to add the halves one by one.
+#define CHOOSE(b, c, d) ((((c) ^ (d)) & (b)) ^ (d))
 #define PARITY(b, c, d) ((b) ^ (c) ^ (d))
 #define MAJORITY(b, c, d) bitselect(b, d, (b) ^ (c))
 #define K_CHOOSE 0x5a827999u
@@ -14,12 +15,12 @@
 // The word of the step 16 later.
 #define NEXT(m0, m2, m8, m13) m0 = rotate(m13 ^ m8 ^ m2 ^ m0, (V)(1));
 
-static inline V key_of(PARAMS)
+static inline Keys key_of(PARAMS)
 {
-    V m0 = (V)(w0), m1 = (V)(w1), m2 = (V)(w2), m3 = (V)(w3);
-    V m4 = (V)(w4), m5 = (V)(w5), m6 = (V)(w6), m7 = (V)(w7);
-    V m8 = (V)(w8), m9 = (V)(w9), m10 = (V)(w10), m11 = (V)(w11);
-    V m12 = (V)(w12), m13 = (V)(w13), m14 = (V)(w14), m15 = (V)(w15);
+    V m0 = (V)(w0_0), m1 = (V)(w1_0), m2 = (V)(w2_0), m3 = (V)(w3_0);
+    V m4 = (V)(w4_0), m5 = (V)(w5_0), m6 = (V)(w6_0), m7 = (V)(w7_0);
+    V m8 = (V)(w8_0), m9 = (V)(w9_0), m10 = (V)(w10_0), m11 = (V)(w11_0);
+    V m12 = (V)(w12_0), m13 = (V)(w13_0), m14 = (V)(w14_0), m15 = (V)(w15_0);
     V a = (V)(0x67452301u), b = (V)(0xefcdab89u), c = (V)(0x98badcfeu), d = (V)(0x10325476u), e = (V)(0xc3d2e1f0u);
     STEP(CHOOSE, a, b, c, d, e, m0)
     STEP(CHOOSE, e, a, b, c, d, m1)
@@ -157,7 +158,8 @@ static inline V key_of(PARAMS)
     STEP(LAST, b, c, d, e, a, m10)
     NEXT(m11, m13, m3, m8)
     STEP(LAST, a, b, c, d, e, m11)
-    return rotate(e, (V)(30));
+    Keys keys = {{rotate(e, (V)(30))}};
+    return keys;
 }
 
 static inline uint aim(const uint *w, __global const uint *digest)

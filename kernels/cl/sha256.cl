@@ -1,7 +1,9 @@
-// SHA-256 (FIPS 180-4). The key is the last word of the state, which is ready three steps before the others.
+// SHA-256 (FIPS 180-4). The key is the word `a` after 57 of 64 steps: the digest has the outcomes of the last four steps, and what
+// these did to the words `a` of the four steps before can be taken back without knowing the message.
 
 #define TURN(x, n) rotate(x, (V)(32 - n))
-#define CHOOSE(e, f, g) bitselect(g, f, e)
+// As `bitselect(g, f, e)`, which LLVM splits in order to add the halves one by one.
+#define CHOOSE(e, f, g) ((((f) ^ (g)) & (e)) ^ (g))
 #define MAJORITY(a, b, c) bitselect(a, c, (a) ^ (b))
 #define BIG0(a) (TURN(a, 2) ^ TURN(a, 13) ^ TURN(a, 22))
 #define BIG1(e) (TURN(e, 6) ^ TURN(e, 11) ^ TURN(e, 25))
@@ -14,12 +16,12 @@
 // The word of the step 16 later.
 #define NEXT(m0, m1, m9, m14) m0 += SMALL0(m1) + m9 + SMALL1(m14);
 
-static inline V key_of(PARAMS)
+static inline Keys key_of(PARAMS)
 {
-    V m0 = (V)(w0), m1 = (V)(w1), m2 = (V)(w2), m3 = (V)(w3);
-    V m4 = (V)(w4), m5 = (V)(w5), m6 = (V)(w6), m7 = (V)(w7);
-    V m8 = (V)(w8), m9 = (V)(w9), m10 = (V)(w10), m11 = (V)(w11);
-    V m12 = (V)(w12), m13 = (V)(w13), m14 = (V)(w14), m15 = (V)(w15);
+    V m0 = (V)(w0_0), m1 = (V)(w1_0), m2 = (V)(w2_0), m3 = (V)(w3_0);
+    V m4 = (V)(w4_0), m5 = (V)(w5_0), m6 = (V)(w6_0), m7 = (V)(w7_0);
+    V m8 = (V)(w8_0), m9 = (V)(w9_0), m10 = (V)(w10_0), m11 = (V)(w11_0);
+    V m12 = (V)(w12_0), m13 = (V)(w13_0), m14 = (V)(w14_0), m15 = (V)(w15_0);
     V a = (V)(0x6a09e667u), b = (V)(0xbb67ae85u), c = (V)(0x3c6ef372u), d = (V)(0xa54ff53au);
     V e = (V)(0x510e527fu), f = (V)(0x9b05688cu), g = (V)(0x1f83d9abu), h = (V)(0x5be0cd19u);
     STEP(a, b, c, d, e, f, g, h, m0, 0x428a2f98u)
@@ -120,18 +122,23 @@ static inline V key_of(PARAMS)
     STEP(b, c, d, e, f, g, h, a, m7, 0x682e6ff3u)
     NEXT(m8, m9, m1, m6)
     STEP(a, b, c, d, e, f, g, h, m8, 0x748f82eeu)
-    NEXT(m9, m10, m2, m7)
-    STEP(h, a, b, c, d, e, f, g, m9, 0x78a5636fu)
-    NEXT(m10, m11, m3, m8)
-    STEP(g, h, a, b, c, d, e, f, m10, 0x84c87814u)
-    NEXT(m11, m12, m4, m9)
-    STEP(f, g, h, a, b, c, d, e, m11, 0x8cc70208u)
-    NEXT(m12, m13, m5, m10)
-    STEP(e, f, g, h, a, b, c, d, m12, 0x90befffau)
-    return h;
+    Keys keys = {{h}};
+    return keys;
+}
+
+// The word `a` of four steps before, where `a` and `e` are a step's outcome and x, y and z the words `a` of the steps before it.
+static inline uint earlier(uint a, uint e, uint x, uint y, uint z)
+{
+    uint big0 = rotate(x, 30u) ^ rotate(x, 19u) ^ rotate(x, 10u);
+    return e - (a - big0 - bitselect(x, z, x ^ y));
 }
 
 static inline uint aim(const uint *w, __global const uint *digest)
 {
-    return digest[7] - 0x5be0cd19u;
+    uint a64 = digest[0] - 0x6a09e667u, a63 = digest[1] - 0xbb67ae85u;
+    uint a62 = digest[2] - 0x3c6ef372u, a61 = digest[3] - 0xa54ff53au;
+    uint a60 = earlier(a64, digest[4] - 0x510e527fu, a63, a62, a61);
+    uint a59 = earlier(a63, digest[5] - 0x9b05688cu, a62, a61, a60);
+    uint a58 = earlier(a62, digest[6] - 0x1f83d9abu, a61, a60, a59);
+    return earlier(a61, digest[7] - 0x5be0cd19u, a60, a59, a58);
 }

@@ -16,6 +16,12 @@ use crate::targets::FEW_MAX;
 
 /// The part of the program that all algorithms share.
 const SHARED: &str = include_str!("../cl/search.cl");
+/// What the algorithm's own part builds on.
+const VECTORS: &str = include_str!("../cl/vectors.cl");
+
+/// Fewest and most bits of the sieve: 4 KiB, and 1 MiB, which is half of a core's second cache.
+const SIEVE_BITS_MIN: usize = 1 << 15;
+const SIEVE_BITS_MAX: usize = 1 << 23;
 
 /// What depends on the algorithm.
 struct Facts {
@@ -67,6 +73,19 @@ pub struct DeviceTargets<'a> {
     pub bitmap: &'a [u64],
     /// How far a key is moved right to get these.
     pub bitmap_shift: u32,
+    /// Of many: a bit for each value of a key's last bits, in a table so small that it stays near the processor.
+    pub sieve: Vec<u32>,
+}
+
+/// The sieve of these keys.
+fn sieve(keys: &[u32]) -> Vec<u32> {
+    let bits = (keys.len() * 32).next_power_of_two().clamp(SIEVE_BITS_MIN, SIEVE_BITS_MAX);
+    let mut sieve = vec![0; bits / 32];
+    for key in keys {
+        let bit = *key as usize & (bits - 1);
+        sieve[bit / 32] |= 1 << (bit % 32);
+    }
+    sieve
 }
 
 impl Search {
@@ -99,12 +118,20 @@ impl Search {
         match targets.bitmap() {
             None => {
                 let words = targets.digests.iter().flatten().copied().collect();
-                DeviceTargets { words, starts: &[], starts_shift, bitmap: &[], bitmap_shift: 0 }
+                DeviceTargets {
+                    words,
+                    starts: &[],
+                    starts_shift,
+                    bitmap: &[],
+                    bitmap_shift: 0,
+                    sieve: vec![0],
+                }
             }
             Some(bitmap) => {
                 let (bits, bitmap_shift) = bitmap.parts();
                 let words = targets.keys().to_vec();
-                DeviceTargets { words, starts, starts_shift, bitmap: bits, bitmap_shift }
+                let sieve = sieve(&words);
+                DeviceTargets { words, starts, starts_shift, bitmap: bits, bitmap_shift, sieve }
             }
         }
     }
@@ -128,25 +155,35 @@ impl Search {
             // A String takes whatever is written to it.
             let _ = writeln!(head, "#define {name} {value}");
         };
+        // The steps of SHA-1 and SHA-256 have enough to do beside the one that waits.
+        let is_chain = matches!(self.algorithm(), Algorithm::Md5 | Algorithm::Ntlm);
+        let flight = if is_chain && width > 1 { 2 } else { 1 };
         let vector = if width == 1 { "uint".to_owned() } else { format!("uint{width}") };
         define("V", &vector);
         define("WIDTH", &width.to_string());
-        for word in 0..16 {
-            define(&format!("T{word}"), if stretch.words.contains(&word) { "V" } else { "uint" });
-        }
-        let list = |of: &dyn Fn(usize) -> String| (0..16).map(of).collect::<Vec<_>>().join(", ");
-        define("PARAMS", &list(&|word| format!("T{word} w{word}")));
-        define("ARGS", &list(&|word| format!("w{word}")));
-        define("BLOCK", &format!("{{{}}}", list(&|word| format!("0x{:x}u", block[word]))));
-        let load =
-            |(table, word): (usize, &usize)| format!("w{word} |= VLOAD(tables + {table} * stride + (at));");
-        define("LOAD(at)", &stretch.words.iter().enumerate().map(load).collect::<Vec<_>>().join(" "));
+        define("FLIGHT", &flight.to_string());
+        let words = || (0..16).flat_map(|word| (0..flight).map(move |of| (word, of)));
+        let list = |of: &dyn Fn((usize, usize)) -> String| words().map(of).collect::<Vec<_>>().join(", ");
+        let kind = |word| if stretch.words.contains(&word) { "V" } else { "uint" };
+        define("PARAMS", &list(&|(word, of)| format!("{} w{word}_{of}", kind(word))));
+        define("ARGS", &list(&|(word, of)| format!("w{word}_{of}")));
+        let block: Vec<String> = block.iter().map(|word| format!("0x{word:x}u")).collect();
+        define("BLOCK", &format!("{{{}}}", block.join(", ")));
+        let load = |(word, of)| match stretch.words.iter().position(|changing| *changing == word) {
+            Some(table) => {
+                format!(
+                    "V w{word}_{of} = w[{word}] | VLOAD(tables + {table} * stride + (at) + {of} * WIDTH);"
+                )
+            }
+            None => format!("uint w{word}_{of} = w[{word}];"),
+        };
+        define("WORDS(at)", &words().map(load).collect::<Vec<_>>().join(" "));
         define("PREFIX", &tail_at.to_string());
         define("STRIDE", &facts.layout.stride.to_string());
         define("BIG_ENDIAN", &u8::from(facts.layout.big_endian).to_string());
         define("KEY_STEP", &(facts.key_step)(key_words).to_string());
         define("TARGETS", &if few { self.targets.digests.len() } else { 0 }.to_string());
-        head + facts.source + SHARED
+        head + VECTORS + facts.source + SHARED
     }
 
     /// Whether the candidate of `unit`, which a device has named, has a target's digest: the hits that it makes are appended.

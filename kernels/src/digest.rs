@@ -52,10 +52,9 @@ pub(crate) fn spread<V: Lanes, const WORDS: usize>(words: &[u32; WORDS]) -> [V; 
     spread
 }
 
-/// Makes a SHA a [`Digest`]: its file has `INITIAL` and `compress`. The key is the last word of the state, number `$key`: it
-/// is ready some steps before the others, and those are left out by the compiler.
+/// Makes a SHA a [`Digest`]: its file has `INITIAL`, `compress`, and the key, which is the same in any run, and its aim.
 macro_rules! sha {
-    ($name:ident, $key:literal) => {
+    ($name:ident) => {
         impl Digest for $name {
             const LAYOUT: Layout = Layout { big_endian: true, stride: 1 };
             type Run<V: Lanes> = [V; 16];
@@ -73,13 +72,13 @@ macro_rules! sha {
             }
             #[inline(always)]
             fn key<V: Lanes>(run: &[V; 16]) -> V {
-                compress(*run)[$key]
+                key(*run)
             }
             fn aim(_block: &Block, _varying: &[usize], digest: &Words) -> u32 {
-                digest[$key].wrapping_sub(INITIAL[$key])
+                aim(digest)
             }
             fn digest(block: &Block) -> Words {
-                finish(compress::<u32>(*block), INITIAL)
+                finish(compress(*block), INITIAL)
             }
         }
     };

@@ -12,7 +12,17 @@ const INITIAL: [u32; 5] = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476, 0
 /// One constant for each 20 steps.
 const CONSTANTS: [u32; 4] = [0x5a82_7999, 0x6ed9_eba1, 0x8f1b_bcdc, 0xca62_c1d6];
 
-sha!(Sha1, 4);
+sha!(Sha1);
+
+/// The last word of the state, which is ready four steps before the others; those are left out by the compiler.
+#[inline(always)]
+fn key<V: Lanes>(message: [V; 16]) -> V {
+    compress(message)[4]
+}
+
+fn aim(digest: &Words) -> u32 {
+    digest[4].wrapping_sub(INITIAL[4])
+}
 
 /// The state after 80 steps, the initial words not yet added.
 #[inline(always)]

@@ -27,11 +27,36 @@ const CONSTANTS: [u32; 64] = [
     0x748f_82ee, 0x78a5_636f, 0x84c8_7814, 0x8cc7_0208, 0x90be_fffa, 0xa450_6ceb, 0xbef9_a3f7, 0xc671_78f2,
 ];
 
-sha!(Sha256, 7);
+sha!(Sha256);
+
+/// The word `a` after 57 steps, the earliest that a digest tells.
+#[inline(always)]
+fn key<V: Lanes>(message: [V; 16]) -> V {
+    let (state, message) = before_last(message);
+    step(state, message[8], 56)[0]
+}
+
+/// The key of a candidate with this digest. It has the words `a` and `e` of the last four steps, and a step adds the same to the
+/// word `a` of four steps before, which gives its `e`, as to what the words `a` in between make, which gives its `a`.
+fn aim(digest: &Words) -> u32 {
+    let mut last: [u32; 8] = std::array::from_fn(|word| digest[word].wrapping_sub(INITIAL[word]));
+    for _ in 0..4 {
+        let [a, x, y, z, e, f, g, h] = last;
+        let earlier = e.wrapping_sub(a.wrapping_sub(outer(x, y, z)));
+        last = [x, y, z, earlier, f, g, h, 0];
+    }
+    last[3]
+}
 
 /// The state after 64 steps, the initial words not yet added.
+fn compress(message: [u32; 16]) -> [u32; 8] {
+    let (state, message) = before_last(message);
+    group::<u32, 8>(state, &message, 56)
+}
+
+/// The state after 56 steps, and the last words of the message schedule.
 #[inline(always)]
-fn compress<V: Lanes>(mut message: [V; 16]) -> [V; 8] {
+fn before_last<V: Lanes>(mut message: [V; 16]) -> ([V; 8], [V; 16]) {
     let mut state = spread(&INITIAL);
     state = group::<V, 0>(state, &message, 0);
     state = group::<V, 8>(state, &message, 8);
@@ -40,25 +65,34 @@ fn compress<V: Lanes>(mut message: [V; 16]) -> [V; 8] {
         state = group::<V, 0>(state, &message, first);
         state = group::<V, 8>(state, &message, first + 8);
     }
-    // Apart from the loop, so that a caller who wants one word pays for no more.
+    // Apart from the loop, so that what is not used of it costs nothing.
     expand(&mut message);
-    state = group::<V, 0>(state, &message, 48);
-    group::<V, 8>(state, &message, 56)
+    (group::<V, 0>(state, &message, 48), message)
 }
 
 /// Eight steps from step `first` on, with the message words from `AT` on.
 #[inline(always)]
-fn group<V: Lanes, const AT: usize>(state: [V; 8], message: &[V; 16], first: usize) -> [V; 8] {
-    let [mut a, mut b, mut c, mut d, mut e, mut f, mut g, mut h] = state;
+fn group<V: Lanes, const AT: usize>(mut state: [V; 8], message: &[V; 16], first: usize) -> [V; 8] {
     for i in 0..8 {
-        let added = message[AT + i].add(V::splat(CONSTANTS[first + i]));
-        let big1 = e.rotate_left(26).parity(e.rotate_left(21), e.rotate_left(7));
-        let t1 = h.add(added).add(e.select(f, g)).add(big1);
-        let big0 = a.rotate_left(30).parity(a.rotate_left(19), a.rotate_left(10));
-        let t2 = big0.add(a.majority(b, c));
-        (h, g, f, e, d, c, b, a) = (g, f, e, d.add(t1), c, b, a, t1.add(t2));
+        state = step(state, message[AT + i], first + i);
     }
-    [a, b, c, d, e, f, g, h]
+    state
+}
+
+/// Step number `number`, with its message word.
+#[inline(always)]
+fn step<V: Lanes>([a, b, c, d, e, f, g, h]: [V; 8], word: V, number: usize) -> [V; 8] {
+    let added = word.add(V::splat(CONSTANTS[number]));
+    let big1 = e.rotate_left(26).parity(e.rotate_left(21), e.rotate_left(7));
+    let t1 = h.add(added).add(e.select(f, g)).add(big1);
+    [t1.add(outer(a, b, c)), a, b, c, d.add(t1), e, f, g]
+}
+
+/// What the words `a` of the three steps before add to the next.
+#[inline(always)]
+fn outer<V: Lanes>(a: V, b: V, c: V) -> V {
+    let big0 = a.rotate_left(30).parity(a.rotate_left(19), a.rotate_left(10));
+    big0.add(a.majority(b, c))
 }
 
 /// The next 16 words of the message schedule, in place.

@@ -1,0 +1,24 @@
+// What comes before the algorithm's file: vectors of candidates, FLIGHT of them at a time. The steps of an algorithm each wait
+// for the one before; those of two vectors fill the time.
+
+#define CONCAT(a, b) a##b
+#define VECTOR(name, width) CONCAT(name, width)
+#if WIDTH == 1
+#define VLOAD(from) (*(from))
+#define SAME int
+#define ANY(v) (v)
+#else
+#define VLOAD(from) VECTOR(vload, WIDTH)(0, from)
+#define SAME VECTOR(int, WIDTH)
+// Halves are joined until two lanes are left: the driver's own `any` looks at one lane after another.
+#define ANY2(v) ((v).x | (v).y)
+#define ANY4(v) ANY2((v).lo | (v).hi)
+#define ANY8(v) ANY4((v).lo | (v).hi)
+#define ANY16(v) ANY8((v).lo | (v).hi)
+#define ANY(v) VECTOR(ANY, WIDTH)(v)
+#endif
+
+typedef struct {
+    V of[FLIGHT];
+} Keys;
+
