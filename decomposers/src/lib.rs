@@ -64,7 +64,12 @@ pub fn units(space: &Space) -> Result<u128, String> {
 /// No kernel runs over such a space, in words.
 pub fn digits(space: &Space) -> Result<Vec<u128>, String> {
     match space {
-        Space::Range { .. } | Space::Frames { .. } => Ok(vec![units(space)?]),
+        Space::Range { .. } | Space::Frames { .. } => match units(space)? {
+            units if units > u128::from(u64::MAX) => {
+                Err("a kernel counts up to 2^64 - 1 frames: leave one out".to_owned())
+            }
+            units => Ok(vec![units]),
+        },
         Space::Chars { positions, min } if *min == positions.len() => {
             Ok(positions.iter().map(|position| position.0.len() as u128).collect())
         }

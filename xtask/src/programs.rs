@@ -61,7 +61,7 @@ const PROGRAMS: &[Program] = &[
         used_by: "the kernels' tests on aarch64",
     },
     Program { package: "qemu-user", name: "qemu-aarch64", used_by: "the kernels' tests on aarch64" },
-    Program { package: "hashcat", name: "hashcat", used_by: "the test of a program that takes intervals" },
+    Program { package: "hashcat", name: "hashcat", used_by: "tests against hashcat" },
     Program { package: "chromium", name: "chromium", used_by: "tests that look at a report" },
 ];
 

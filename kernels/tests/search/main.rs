@@ -1,7 +1,10 @@
 //! The CPU search through its public face. `judge` knows the truth; the tests are cut by what they are
-//! about: published digests and refusals, random spaces, the contract of `scan`.
+//! about: published digests and refusals, random spaces, the arithmetic
+//! of units, the contract of `scan`.
 #![allow(clippy::unwrap_used)]
 
+mod arithmetic;
+mod case;
 mod judge;
 mod judged;
 mod scanning;

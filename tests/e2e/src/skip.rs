@@ -3,6 +3,9 @@
 use std::fs::OpenOptions;
 use std::io::Write;
 
+use starfarm_opencl::{Device, devices};
+use starfarm_protocol::devices::DeviceKind;
+
 /// Says, and notes for the summary of the whole run, that `test` lacks `need`. The caller returns.
 pub fn skip(need: &str, test: &str, why: &str) {
     eprintln!("skipped {test}: it needs {need}: {why}");
@@ -15,4 +18,27 @@ pub fn skip(need: &str, test: &str, why: &str) {
     if let Err(error) = noted {
         eprintln!("the skip could not be noted in {}: {error}", path.display());
     }
+}
+
+/// A program is on this machine; where it is not, `test` lacks it.
+pub fn has(program: &str, test: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_there = std::env::split_paths(&path).any(|folder| folder.join(program).is_file());
+    if !is_there {
+        skip(program, test, "it is not installed");
+    }
+    is_there
+}
+
+/// PoCL's device, the machine's own processor; none where the machine has none, which `test` then lacks.
+pub fn pocl(test: &str) -> Option<Device> {
+    let is_pocl = |device: &Device| device.facts().kind == DeviceKind::Cpu;
+    let found = devices().map(|devices| devices.into_iter().find(is_pocl));
+    let why = match found {
+        Ok(Some(device)) => return Some(device),
+        Ok(None) => "no device is a processor".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    skip("pocl", test, &why);
+    None
 }

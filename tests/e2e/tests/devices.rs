@@ -1,5 +1,5 @@
-//! Devices: a search finds on one what it finds natively, and a device that fails costs nobody anything. The device of the
-//! tests is PoCL's, the machine's own processor.
+//! Devices in a farm: a search uses them beside the cores, and one that fails costs nobody anything. The device of the tests is
+//! PoCL's, the machine's own processor; what is found on it is `agreement`'s business.
 #![allow(clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
@@ -7,88 +7,9 @@ use std::process::Command;
 
 use serde_json::Value;
 use starfarm_e2e::{
-    Daemon, Farm, Pid, Reply, Signal, TempDir, end, program, run, running_with, skip, units, until,
+    Daemon, Farm, Pid, Reply, Signal, TempDir, end, pocl, program, run, running_with, units, until,
     until_some, worker_args,
 };
-use starfarm_kernels::{Hit, Search, Verifier};
-use starfarm_opencl::{Device, DeviceSearch, devices};
-use starfarm_protocol::devices::DeviceKind;
-use starfarm_protocol::ids::HexBytes;
-use starfarm_protocol::spec::{Algorithm, SearchWork, Space, Stop};
-
-/// PoCL's device; none where the machine has none, which `test` then lacks.
-fn device(test: &str) -> Option<Device> {
-    let pocl = |device: &Device| device.facts().kind == DeviceKind::Cpu;
-    let found = devices().map(|devices| devices.into_iter().find(pocl));
-    let why = match found {
-        Ok(Some(device)) => return Some(device),
-        Ok(None) => "no device is a processor".to_owned(),
-        Err(error) => error.to_string(),
-    };
-    skip("pocl", test, &why);
-    None
-}
-
-/// Digests of the candidates of these units, and `others` that are nobody's.
-fn targets(
-    algorithm: Algorithm,
-    positions: &[Vec<u8>],
-    min: usize,
-    units: &[u128],
-    others: u32,
-) -> Vec<Vec<u8>> {
-    let bytes = algorithm.digest_bytes();
-    let noise = |n: u32| {
-        (0..bytes as u32).map(|i| (n.wrapping_mul(0x9e37_79b9) >> (i % 24)) as u8 ^ i as u8).collect()
-    };
-    let mut targets: Vec<Vec<u8>> = (0..others).map(noise).collect();
-    let work =
-        SearchWork { algorithm, targets: vec![HexBytes(vec![0; bytes])], stop: Stop::Never, needs: None };
-    let space = Space::Chars { positions: positions.iter().cloned().map(HexBytes).collect(), min };
-    let verifier = Verifier::new(&work, &space).unwrap();
-    targets.extend(units.iter().map(|unit| verifier.digest(*unit).unwrap()));
-    targets
-}
-
-fn compare(
-    device: &Device,
-    algorithm: Algorithm,
-    positions: &[Vec<u8>],
-    min: usize,
-    others: u32,
-    (lo, hi): (u128, u128),
-) {
-    let search = |targets: &[Vec<u8>]| Search::new(algorithm, positions, min, targets).unwrap();
-    let middle = lo + (hi - lo) / 3;
-    let targets = targets(algorithm, positions, min, &[lo - 1, lo, middle, hi - 1, hi], others);
-    let mut native = Vec::new();
-    search(&targets).scan(lo, hi, &mut native, &mut |_| true);
-    let mut device = DeviceSearch::new(device, search(&targets)).unwrap();
-    let mut hits = Vec::new();
-    assert_eq!(device.scan(lo, hi, &mut hits, &mut |_| true), Ok(hi));
-    let units: Vec<u128> = native.iter().map(|hit: &Hit| hit.unit).collect();
-    assert_eq!(units, [lo, middle, hi - 1], "{algorithm:?}");
-    assert_eq!(hits, native, "{algorithm:?} {} targets", targets.len());
-}
-
-#[test]
-fn a_device_finds_what_the_processor_finds() {
-    let Some(device) = device("a_device_finds_what_the_processor_finds") else { return };
-    let lower: Vec<u8> = (b'a'..=b'z').collect();
-    for algorithm in [Algorithm::Md5, Algorithm::Ntlm, Algorithm::Sha1, Algorithm::Sha256] {
-        for others in [0, 500] {
-            compare(&device, algorithm, &vec![lower.clone(); 4], 2, others, (1_000, 400_000));
-            compare(
-                &device,
-                algorithm,
-                &vec![lower.clone(); 27],
-                27,
-                others,
-                (u128::MAX >> 5, (u128::MAX >> 5) + 300_000),
-            );
-        }
-    }
-}
 
 /// A job that finds `zzzzz`, over so many letters more, and nothing else.
 fn search(letters: usize, more: &str) -> String {
@@ -110,7 +31,7 @@ fn hosts(dir: &Path) -> Vec<u32> {
 
 #[test]
 fn a_core_and_a_device_search_together() {
-    if device("a_core_and_a_device_search_together").is_none() {
+    if pocl("a_core_and_a_device_search_together").is_none() {
         return;
     }
     let mut farm = Farm::start();
@@ -126,7 +47,7 @@ fn a_core_and_a_device_search_together() {
 
 #[test]
 fn a_host_that_is_killed_or_hangs_costs_no_unit() {
-    if device("a_host_that_is_killed_or_hangs_costs_no_unit").is_none() {
+    if pocl("a_host_that_is_killed_or_hangs_costs_no_unit").is_none() {
         return;
     }
     let mut farm = Farm::start();
@@ -146,7 +67,7 @@ fn a_host_that_is_killed_or_hangs_costs_no_unit() {
 /// The job is longer than a pipe: a host that is stopped reads nothing of it.
 #[test]
 fn a_host_that_does_not_read_its_job_is_noticed() {
-    if device("a_host_that_does_not_read_its_job_is_noticed").is_none() {
+    if pocl("a_host_that_does_not_read_its_job_is_noticed").is_none() {
         return;
     }
     let mut farm = Farm::start();
@@ -189,7 +110,7 @@ fn probe_with(drivers: &[&str], args: &[&str]) -> Reply {
 
 #[test]
 fn a_machine_without_a_driver_or_with_a_broken_one_has_no_devices() {
-    if device("a_machine_without_a_driver_or_with_a_broken_one_has_no_devices").is_none() {
+    if pocl("a_machine_without_a_driver_or_with_a_broken_one_has_no_devices").is_none() {
         return;
     }
     let dir = TempDir::new();

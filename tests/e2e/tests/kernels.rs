@@ -5,28 +5,11 @@
 use std::path::Path;
 
 use serde_json::Value;
-use starfarm_e2e::{Farm, Reply, program, skip, until};
-use starfarm_opencl::devices;
-use starfarm_protocol::devices::DeviceKind;
+use starfarm_e2e::{Farm, Reply, pocl, program, until};
 
 /// A farm whose one worker uses PoCL's device; none where the machine has none, which `test` then lacks.
 fn farm(test: &str) -> Option<Farm> {
-    let has_pocl = || {
-        Ok::<_, String>(
-            devices().map_err(|e| e.to_string())?.iter().any(|d| d.facts().kind == DeviceKind::Cpu),
-        )
-    };
-    match has_pocl() {
-        Ok(true) => {}
-        Ok(false) => {
-            skip("pocl", test, "no device is a processor");
-            return None;
-        }
-        Err(why) => {
-            skip("pocl", test, &why);
-            return None;
-        }
-    }
+    pocl(test)?;
     let mut farm = Farm::start();
     farm.add_worker("a", &["--slots", "1", "--devices", "0"]);
     Some(farm)

@@ -5,17 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use starfarm_e2e::{Farm, TempDir, program, run, skip};
-
-/// Where a program is; `None`, and the test is noted as skipped, where it is not on this machine.
-fn has(name: &str, test: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let is_there = std::env::split_paths(&path).any(|folder| folder.join(name).is_file());
-    if !is_there {
-        skip(name, test, "it is not installed");
-    }
-    is_there
-}
+use starfarm_e2e::{Farm, TempDir, has, program, run, skip};
 
 fn project(farm: &Farm, files: &[(&str, &str)], job: &str) -> PathBuf {
     let dir = farm.temp().path().join("project");
