@@ -61,7 +61,7 @@ pub fn run(options: &Options) -> Result<(), WorkerError> {
     }
     if let Some(work) = options.slot_host {
         // Who reads it may have gone.
-        let _ = devices::serve(work, run::for_device, gauges::serve);
+        let _ = devices::serve(work, options.kernel_cache(), run::for_device, gauges::serve);
         return Ok(());
     }
     if let Some(format) = options.probe {

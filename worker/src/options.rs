@@ -36,6 +36,10 @@ pub struct Options {
     /// CUDA_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES and ZE_AFFINITY_MASK leave this process]
     #[arg(long, value_name = "WHICH", default_value = "all", hide_default_value = true, value_parser = Choice::parse)]
     pub gpus: Choice,
+    /// Where kernels that were compiled for a device are kept, or none [default: starfarm/kernels in the XDG cache
+    /// directory]
+    #[arg(long, value_name = "DIR|none")]
+    pub kernel_cache: Option<PathBuf>,
     /// Memory that running units may claim together, such as 60G [default: nine tenths of what this process may use]
     #[arg(long, value_name = "BYTES", value_parser = size)]
     pub memory: Option<u64>,
@@ -167,19 +171,29 @@ impl Options {
         )))
     }
 
+    /// Where compiled kernels are kept, if they are.
+    pub(crate) fn kernel_cache(&self) -> Option<PathBuf> {
+        match &self.kernel_cache {
+            Some(dir) => (dir.as_os_str() != "none").then(|| dir.clone()),
+            None => xdg("XDG_CACHE_HOME", ".cache").map(|base| base.join("starfarm/kernels")),
+        }
+    }
+
     pub(crate) fn state_dir(&self, name: &str) -> Result<PathBuf, WorkerError> {
         if let Some(dir) = &self.state {
             return Ok(dir.clone());
         }
-        let absolute =
-            |variable| std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
-        let base =
-            absolute("XDG_STATE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".local/state")));
-        let base = base.ok_or_else(|| {
+        let base = xdg("XDG_STATE_HOME", ".local/state").ok_or_else(|| {
             WorkerError::Usage("neither XDG_STATE_HOME nor HOME is set: name a directory by --state".into())
         })?;
         Ok(base.join("starfarm").join(format!("worker-{name}")))
     }
+}
+
+/// A directory of the user's, by its variable or below `HOME`; none where neither says one.
+fn xdg(variable: &str, below_home: &str) -> Option<PathBuf> {
+    let absolute = |variable| std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
+    absolute(variable).or_else(|| absolute("HOME").map(|home| home.join(below_home)))
 }
 
 /// What units may take together of a worker on this machine that is told nothing, but perhaps its slots.

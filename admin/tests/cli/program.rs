@@ -29,6 +29,7 @@ impl Folder {
             command.env_remove(name);
         }
         command.env("XDG_STATE_HOME", self.0.join("state")).env("XDG_CONFIG_HOME", self.0.join("config"));
+        command.env("XDG_CACHE_HOME", self.0.join("cache"));
         command
     }
 

@@ -1,11 +1,14 @@
 //! The devices of this machine, in the order of its platforms, and what each says of itself.
 
+use std::sync::Arc;
+
 use opencl3::device::{
     CL_DEVICE_TYPE_ACCELERATOR, CL_DEVICE_TYPE_ALL, CL_DEVICE_TYPE_CPU, CL_DEVICE_TYPE_GPU,
 };
 use opencl3::platform::get_platforms;
 use starfarm_protocol::devices::{DeviceFacts, DeviceKind};
 
+use crate::cache::Cache;
 use crate::error::OpenClError;
 
 /// A device.
@@ -13,9 +16,25 @@ use crate::error::OpenClError;
 pub struct Device {
     pub(crate) device: opencl3::device::Device,
     facts: DeviceFacts,
+    pub(crate) cache: Option<Arc<Cache>>,
 }
 
 impl Device {
+    /// The same, and what is compiled for it is kept in `cache`.
+    #[must_use]
+    pub fn cached(self, cache: Option<Cache>) -> Self {
+        Self { cache: cache.map(Arc::new), ..self }
+    }
+
+    /// All that the driver says of it, of itself and of its platform that a compiled program may depend on.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let platform = self.device.platform().map(opencl3::platform::Platform::new);
+        let of_platform =
+            platform.map(|platform| [platform.name(), platform.version()]).into_iter().flatten();
+        let of_device = [self.device.vendor(), self.device.name(), self.device.driver_version()];
+        of_platform.chain(of_device).chain([self.device.version()]).map(Result::unwrap_or_default).collect()
+    }
+
     /// What it says of itself.
     pub fn facts(&self) -> &DeviceFacts {
         &self.facts
@@ -66,7 +85,7 @@ fn read(platform: &str, device: opencl3::device::Device) -> Option<Device> {
         // A vector of three is none that a kernel uses.
         width: 1 << width.clamp(1, 16).ilog2(),
     };
-    Some(Device { device, facts })
+    Some(Device { device, facts, cache: None })
 }
 
 /// The two numbers of "OpenCL MAJOR.MINOR ...", 1.0 where it says something else.

@@ -12,7 +12,7 @@ use starfarm_protocol::units::Units;
 
 use crate::device::Device;
 use crate::error::OpenClError;
-use crate::program::{Arg, Session};
+use crate::program::{Arg, Compiled, Session};
 
 /// How long a launch should take: between two of them a job can be stopped.
 const LAUNCH: Duration = Duration::from_millis(20);
@@ -21,6 +21,8 @@ const UNITS_MAX: u64 = 1 << 24;
 const BLOCKS_BYTES_MAX: u64 = 4 << 20;
 /// Work items of a group, where there are as many.
 const GROUP: u64 = 64;
+/// So many times as many units as the launch before one has at most: the first launches say little.
+const GROWTH: u64 = 8;
 /// Numbers that the device leaves of those of a launch; the rest is done here.
 const LANES: usize = 1 << 12;
 
@@ -31,6 +33,7 @@ pub struct DeviceKernel {
     sizes: Vec<u128>,
     session: Session,
     kernel: Kernel,
+    program: Compiled,
     base: Buffer<u64>,
     hits: Option<Buffer<u32>>,
     blocks: Option<Buffer<u8>>,
@@ -84,7 +87,14 @@ impl DeviceKernel {
         let counters = work.counters.iter().map(counting).collect::<Result<Vec<_>, OpenClError>>()?;
         let hits = (work.hits > 0).then(|| session.empty(1 + 2 * work.hits as usize)).transpose()?;
         let base = session.empty(sizes.len().max(1))?;
-        Ok(Self { work, sizes, session, kernel, base, hits, blocks: None, counters, room: 0, units: 1 })
+        // Units may differ in what they take: so much less, the second launch is as large.
+        let units = (program.units.last().min(UNITS_MAX) / GROWTH).max(1);
+        Ok(Self { work, sizes, session, kernel, program, base, hits, blocks: None, counters, room: 0, units })
+    }
+
+    /// Keeps what was compiled in the device's cache, which may take seconds. Best after a launch.
+    pub fn keep(&mut self) {
+        self.program.keep();
     }
 
     /// Units of the next launch from `lo` on, of which there are so many and no more are to be in one.
@@ -112,9 +122,11 @@ impl DeviceKernel {
                 self.units = units;
                 continue;
             };
-            // At most eight times as many: the first launches say little.
             let fits = units as f64 * LAUNCH.as_secs_f64() / took.as_secs_f64();
-            self.units = (fits as u64).clamp(1, units.saturating_mul(8)).min(UNITS_MAX);
+            self.units = (fits as u64).clamp(1, units.saturating_mul(GROWTH)).min(UNITS_MAX);
+            if (LAUNCH / 2..=LAUNCH * 2).contains(&took) {
+                self.program.units.good(units);
+            }
             return Ok((units, left));
         }
     }

@@ -4,6 +4,7 @@
 //! The map:
 //! - `device`: what there is, and what each device says of itself.
 //! - `program`: a program that is compiled for a device, its buffers and its launches. All unsafe code is here.
+//! - `cache`: compiled programs on disk.
 //! - `kernel`: a kernel of a user's own on a device.
 //! - `search`: a search of `starfarm-kernels` on a device, launch by launch.
 //! - `error`: what can go wrong, in words.
@@ -11,6 +12,9 @@
 //! Not here: the text of the searches' programs (`starfarm-kernels`), processes, sockets, time but for that of a launch. A
 //! driver may crash or hang whoever calls it: a worker calls this crate in child processes alone.
 
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod cache;
 mod device;
 mod error;
 mod kernel;
@@ -18,6 +22,7 @@ mod kernel;
 mod program;
 mod search;
 
+pub use cache::Cache;
 pub use device::{Device, devices};
 pub use error::OpenClError;
 pub use kernel::{DeviceKernel, Left};

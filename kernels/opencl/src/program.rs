@@ -3,6 +3,7 @@
 //! kernel's text, buffers among them that are long enough for what the text does.
 
 use std::ptr;
+use std::sync::Arc;
 
 use opencl3::command_queue::CommandQueue;
 use opencl3::context::Context;
@@ -11,6 +12,7 @@ use opencl3::memory::{Buffer, CL_MEM_READ_WRITE, ClMem};
 use opencl3::program::Program;
 use opencl3::types::{CL_BLOCKING, cl_int};
 
+use crate::cache::{Cache, KeptUnits, Key};
 use crate::device::Device;
 use crate::error::OpenClError;
 
@@ -18,6 +20,30 @@ use crate::error::OpenClError;
 pub(crate) struct Session {
     context: Context,
     queue: CommandQueue,
+    /// Where its programs are kept, and the names of the device.
+    cache: Option<(Arc<Cache>, Vec<String>)>,
+}
+
+/// A program that can be run.
+pub(crate) struct Compiled {
+    program: Program,
+    /// How large its launches were last.
+    pub(crate) units: KeptUnits,
+    /// Where it is to be kept, until it is.
+    new: Option<(Arc<Cache>, Key)>,
+}
+
+impl Compiled {
+    /// Keeps it, where it was compiled by this process. After its first launches, and when nobody waits: to be asked for it
+    /// PoCL compiles it once more, and what it has compiled for a launch by then is in it.
+    pub(crate) fn keep(&mut self) {
+        // Some drivers give none.
+        if let Some((cache, key)) = self.new.take()
+            && let [binary] = self.program.get_binaries().unwrap_or_default().as_slice()
+        {
+            cache.keep(key, binary);
+        }
+    }
 }
 
 /// Whatever bits are one of these.
@@ -45,17 +71,34 @@ impl Session {
     pub(crate) fn open(device: &Device) -> Result<Self, OpenClError> {
         let context = Context::from_device(&device.device).map_err(OpenClError::of("start"))?;
         let queue = CommandQueue::create_default(&context, 0).map_err(OpenClError::of("start"))?;
-        Ok(Self { context, queue })
+        let cache = device.cache.as_ref().map(|cache| (Arc::clone(cache), device.names()));
+        Ok(Self { context, queue, cache })
     }
 
-    /// Compiles a program.
-    pub(crate) fn program(&self, source: &str, options: &str) -> Result<Program, OpenClError> {
-        Program::create_and_build_from_source(&self.context, source, options).map_err(OpenClError::Build)
+    /// Takes a program from the cache, or compiles it.
+    pub(crate) fn program(&self, source: &str, options: &str) -> Result<Compiled, OpenClError> {
+        let compile = || {
+            Program::create_and_build_from_source(&self.context, source, options).map_err(OpenClError::Build)
+        };
+        let Some((cache, device)) = &self.cache else {
+            return Ok(Compiled { program: compile()?, units: KeptUnits::default(), new: None });
+        };
+        let key = Key::of(device, options, source);
+        // Exactly one: of more the crate would hand over what are no addresses.
+        let load = |kept: Vec<u8>| {
+            Program::create_and_build_from_binary(&self.context, &[kept.as_slice()], options).ok()
+        };
+        let units = KeptUnits::of(cache, key);
+        if let Some(program) = cache.take(key).and_then(load) {
+            cache.give_back(key);
+            return Ok(Compiled { program, units, new: None });
+        }
+        Ok(Compiled { program: compile()?, units, new: Some((Arc::clone(cache), key)) })
     }
 
     /// Takes the kernel of that name.
-    pub(crate) fn kernel_of(&self, program: &Program, name: &str) -> Result<Kernel, OpenClError> {
-        Kernel::create(program, name).map_err(OpenClError::of("load a kernel"))
+    pub(crate) fn kernel_of(&self, program: &Compiled, name: &str) -> Result<Kernel, OpenClError> {
+        Kernel::create(&program.program, name).map_err(OpenClError::of("load a kernel"))
     }
 
     /// A buffer with these values, or, where there are none, of one that nobody reads.

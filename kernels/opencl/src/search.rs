@@ -10,7 +10,7 @@ use starfarm_protocol::devices::DeviceKind;
 
 use crate::device::Device;
 use crate::error::OpenClError;
-use crate::program::{Arg, Session};
+use crate::program::{Arg, Compiled, Session};
 
 /// How long a launch should take: between two of them a search can be stopped.
 const LAUNCH: Duration = Duration::from_millis(20);
@@ -48,6 +48,7 @@ pub struct DeviceSearch {
 
 struct Loaded {
     kernel: Kernel,
+    program: Compiled,
     tables: Buffer<u32>,
     stride: u32,
 }
@@ -106,9 +107,16 @@ impl DeviceSearch {
         let stretch = self.search.stretch(unit);
         if !self.programs.contains_key(&stretch.length) {
             let loaded = load(&self.session, &self.search, &stretch, self.width)?;
+            // The first launch should take no longer than any.
+            self.units = self.units.max(loaded.program.units.last().min(UNITS_MAX) / 2);
             self.programs.insert(stretch.length, loaded);
         }
         Ok(unit + stretch.units)
+    }
+
+    /// Keeps what was compiled in the device's cache, which may take seconds. Best after a scan.
+    pub fn keep(&mut self) {
+        self.programs.values_mut().for_each(|loaded| loaded.program.keep());
     }
 
     /// Scans the units `[lo, hi)` as [`Search::scan`] does. `keep_going` is asked between launches, which take some 20 ms.
@@ -140,6 +148,10 @@ impl DeviceSearch {
                 self.units = (self.units * 2).min(UNITS_MAX);
             } else if spent > LAUNCH * 2 {
                 self.units = (self.units / 2).max(1);
+            } else if spent >= LAUNCH / 2
+                && let Some(loaded) = self.programs.get_mut(&self.search.stretch(next).length)
+            {
+                loaded.program.units.good(units);
             }
             next = stop;
             if next < end && !keep_going(next) {
@@ -211,5 +223,5 @@ fn load(
     let program = session.program(&search.program(stretch, width), "")?;
     let kernel = session.kernel_of(&program, "search")?;
     let stride = stretch.tables.first().map_or(0, Vec::len) as u32;
-    Ok(Loaded { kernel, tables: session.buffer(&stretch.tables.concat())?, stride })
+    Ok(Loaded { kernel, program, tables: session.buffer(&stretch.tables.concat())?, stride })
 }

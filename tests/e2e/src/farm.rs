@@ -309,7 +309,8 @@ fn program_in(namespace: Option<&str>, name: &str, dir: &Path) -> Command {
         command.env_remove(format!("STARFARM_{name}"));
     }
     command.env("HOME", dir).env("XDG_STATE_HOME", dir.join("xdg-state"));
-    command.env("XDG_CONFIG_HOME", dir.join("xdg-config")).env("NO_COLOR", "1");
+    command.env("XDG_CONFIG_HOME", dir.join("xdg-config")).env("XDG_CACHE_HOME", dir.join("xdg-cache"));
+    command.env("NO_COLOR", "1");
     command
 }
 

@@ -2,10 +2,15 @@
 //! costs nobody else anything.
 #![allow(clippy::unwrap_used)]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use starfarm_e2e::{Farm, Reply, pocl, program, until};
+use starfarm_e2e::power::Disk;
+use starfarm_e2e::{Farm, Reply, TempDir, end, pocl, program, skip, until};
+use starfarm_opencl::{Cache, Device, DeviceKernel, Left};
+use starfarm_protocol::devices::DeviceNeeds;
+use starfarm_protocol::ids::{ContentHash, from_hex};
+use starfarm_protocol::spec::KernelWork;
 
 /// A farm whose one worker uses PoCL's device; none where the machine has none, which `test` then lacks.
 fn farm(test: &str) -> Option<Farm> {
@@ -178,4 +183,133 @@ fn a_job_that_needs_a_card_waits_for_one_and_others_do_not() {
     }
     let node = farm.cli(&["node", "show", "a"]).exits(0).stdout.clone();
     assert!(node.contains("devices            1: 1 x "), "{node}");
+}
+
+/// The files of that kind in a kernel cache.
+fn kept_all(folder: &Path, kind: &str) -> Vec<PathBuf> {
+    let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    paths.filter(|path| path.extension().is_some_and(|end| end == kind)).collect()
+}
+
+/// The one file of that kind.
+fn kept(folder: &Path, kind: &str) -> PathBuf {
+    let kept = kept_all(folder, kind);
+    assert_eq!(kept.len(), 1, "{kept:?}");
+    kept[0].clone()
+}
+
+/// What a kernel leaves that writes `byte` for each unit, and how large its first launch would be. It is compiled for a device
+/// that keeps programs in `folder`.
+fn blocks(device: &Device, folder: &Path, byte: u8) -> (Vec<u8>, u64) {
+    let cache = Cache::open(folder.to_owned(), |words| panic!("{words}"));
+    let work = KernelWork {
+        source: format!(
+            "__kernel void k(__global const ulong *base, ulong count, __global uchar *blocks) {{
+                volatile int steps = 2000;
+                for (int i = 0; i < steps; i++) {{}}
+                blocks[get_global_id(0)] = {byte};
+            }}"
+        ),
+        file: "k.cl".into(),
+        kernel: "k".into(),
+        constants: [].into(),
+        block_bytes: 1,
+        hits: 0,
+        counters: [].into(),
+        needs: DeviceNeeds::ANY,
+        launch_ms: 5_000,
+        retries: 0,
+        merge: None,
+    };
+    let mut kernel = DeviceKernel::new(&device.clone().cached(cache), work, vec![1 << 40]).unwrap();
+    let first = kernel.next_units(1 << 40, None);
+    let mut left = Vec::new();
+    let mut next = 0;
+    while next < 1 << 17 {
+        let (units, Left::Blocks(blocks)) = kernel.launch(next, kernel.next_units(1 << 40, None)).unwrap()
+        else {
+            panic!("it leaves blocks");
+        };
+        next += u128::from(units);
+        left = blocks;
+    }
+    kernel.keep();
+    left.dedup();
+    (left, first)
+}
+
+/// A file as the cache writes one.
+fn entry(path: &Path, program: &[u8]) -> Vec<u8> {
+    let name = from_hex(path.file_stem().unwrap().to_str().unwrap()).unwrap();
+    let hash = ContentHash::of(&[&name, &b"program"[..], program].concat());
+    [b"starfarm kernel\x01", &hash.0[..], program].concat()
+}
+
+#[test]
+fn a_kernel_is_compiled_once_and_anew_where_its_file_is_damaged_or_refused() {
+    let Some(device) = pocl("a_kernel_is_compiled_once_and_anew_where_its_file_is_damaged_or_refused") else {
+        return;
+    };
+    let (seven, other) = (TempDir::new(), TempDir::new());
+    assert_eq!(blocks(&device, seven.path(), 7), (vec![7], 1));
+    assert_eq!(blocks(&device, other.path(), 8).0, [8]);
+    let path = kept(seven.path(), "program");
+    let (_, first) = blocks(&device, seven.path(), 7);
+    assert!(first > 1, "the size of launches was kept");
+    // What is run is what was kept: here that is the other kernel.
+    let program = std::fs::read(kept(other.path(), "program")).unwrap()[48..].to_vec();
+    std::fs::write(&path, entry(&path, &program)).unwrap();
+    assert_eq!(blocks(&device, seven.path(), 7).0, [8]);
+    let whole = std::fs::read(&path).unwrap();
+    for damaged in [entry(&path, b"no driver takes this"), whole[..whole.len() / 2].to_vec(), Vec::new()] {
+        std::fs::write(&path, damaged).unwrap();
+        assert_eq!(blocks(&device, seven.path(), 7).0, [7], "compiled anew");
+        let program = std::fs::read(&path).unwrap();
+        assert_eq!(program, entry(&path, &program[48..]), "replaced");
+    }
+}
+
+#[test]
+fn a_full_kernel_cache_costs_one_line_and_a_damaged_one_nothing() {
+    let test = "a_full_kernel_cache_costs_one_line_and_a_damaged_one_nothing";
+    if pocl(test).is_none() {
+        return;
+    }
+    let mut farm = Farm::start();
+    let disk = match Disk::tmpfs(&farm.temp().path().join("cache"), 1 << 10) {
+        Ok(disk) => disk,
+        Err(lack) => return skip("mount", test, &lack.0),
+    };
+    let folder = disk.path().join("kernels");
+    std::fs::create_dir(&folder).unwrap();
+    let full = disk.path().join("full");
+    assert!(std::fs::write(&full, vec![0; 2 << 20]).is_err());
+    let args = ["--slots", "1", "--devices", "0", "--kernel-cache", folder.to_str().unwrap()];
+    let runs = |farm: &Farm, to: u32| {
+        let text = "__kernel void k(__global const ulong *base, ulong count, __global long *sum) { sum[get_global_id(0)] = 2; }";
+        let id = farm.submit_text(&kernel(farm, text, "counters = { sum = \"sum long\" }", &to.to_string()));
+        farm.wait(&id).exits(0);
+        let report: Value = serde_json::from_slice(&merged(farm, &id)).unwrap();
+        assert_eq!(report["counters"]["sum"]["sum"], (2 * to).to_string());
+    };
+    farm.add_worker("a", &args);
+    // Each is a program of its own.
+    (1000..1003).for_each(|to| runs(&farm, to));
+    let words = "keeps nothing: No space left on device";
+    farm.workers[0].until_says(words);
+    assert_eq!(farm.workers[0].log().matches("kernel cache").count(), 1, "{}", farm.workers[0].log());
+    end(&mut farm.workers);
+    std::fs::remove_file(full).unwrap();
+    for name in ["b", "c", "d"] {
+        farm.add_worker(name, &args);
+        runs(&farm, 1000);
+        assert!(!farm.workers[0].log().contains("kernel cache"), "{}", farm.workers[0].log());
+        until("the program is kept", || !kept_all(&folder, "program").is_empty());
+        let path = kept(&folder, "program");
+        let read = || std::fs::read(&path).unwrap();
+        until("it is whole", || read() == entry(&path, &read()[48..]));
+        end(&mut farm.workers);
+        let whole = read();
+        std::fs::write(&path, &whole[..whole.len() - 1]).unwrap();
+    }
 }

@@ -6,6 +6,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::process::{ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::Once;
 use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
@@ -14,7 +15,7 @@ use rustix::fs::OFlags;
 use super::words::{HostWork, Reply, Request};
 use crate::exec::{CancelFlag, Relative, spawn, wait, wait_for};
 
-/// A host that says nothing for so long hangs: it tells ten times a second how far its scan is, and once a second that it
+/// A host that says nothing for so long hangs: it tells ten times a second how far its scan is, and twice a second that it
 /// is busy otherwise.
 pub(super) const HANGS: Duration = Duration::from_secs(5);
 /// So long it may be busy otherwise: a program is compiled in seconds.
@@ -93,6 +94,12 @@ pub(super) fn ending(status: ExitStatus) -> String {
     status.signal().map_or_else(|| status.to_string(), |signal| format!("signal {signal}"))
 }
 
+/// Says what a host noted, once: all hosts use the same cache, and each one after a crash notes it again.
+fn note(words: &str) {
+    static NOTED: Once = Once::new();
+    NOTED.call_once(|| starfarm_net::say(&format!("starfarm-worker: {words}")));
+}
+
 impl Host {
     /// Starts the host of device `number`.
     pub(super) fn start(number: usize) -> io::Result<Self> {
@@ -149,6 +156,10 @@ impl Host {
                     if self.patience != STOPS {
                         self.heard = Instant::now();
                     }
+                    continue;
+                }
+                if let Reply::Note(words) = reply {
+                    note(&words);
                     continue;
                 }
                 (self.heard, self.busy) = (Instant::now(), None);

@@ -3,13 +3,14 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, Write};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, unbounded};
 use starfarm_kernels::{Hit, Search};
-use starfarm_opencl::{Device, DeviceKernel, DeviceSearch, OpenClError};
+use starfarm_opencl::{Cache, Device, DeviceKernel, DeviceSearch, OpenClError};
 use starfarm_protocol::devices::DeviceFacts;
 use starfarm_protocol::ids::HexBytes;
 use starfarm_protocol::spec::{JobSpec, KernelWork};
@@ -21,7 +22,7 @@ use super::words::{HostWork, Left, Reply, Request};
 const PART: Duration = Duration::from_millis(100);
 
 /// How often a host says that it is busy with something that takes long.
-const BUSY: Duration = Duration::from_secs(1);
+const BUSY: Duration = Duration::from_millis(500);
 
 /// What a device is to run.
 pub(crate) enum ForDevice {
@@ -43,11 +44,16 @@ enum Loaded {
     Kernel(DeviceKernel),
 }
 
-/// Lives as a child that is there for `work`.
+/// Lives as a child that is there for `work`, and keeps compiled programs in `cache`.
 ///
 /// # Errors
 /// Those of its pipes.
-pub(crate) fn serve(work: HostWork, prepare: Prepare, watch: Watch) -> io::Result<()> {
+pub(crate) fn serve(
+    work: HostWork,
+    cache: Option<PathBuf>,
+    prepare: Prepare,
+    watch: Watch,
+) -> io::Result<()> {
     // What others print must not get between our lines.
     let mut output = File::from(rustix::io::dup(io::stdout())?);
     rustix::stdio::dup2_stdout(File::options().write(true).open("/dev/null")?)?;
@@ -69,6 +75,10 @@ pub(crate) fn serve(work: HostWork, prepare: Prepare, watch: Watch) -> io::Resul
             let device = device.and_then(|devices| {
                 devices.into_iter().nth(number).ok_or_else(|| format!("device {number} has gone"))
             });
+            let notes = Arc::clone(&voice);
+            let note = move |words: &str| drop(notes.say(&Reply::Note(words.to_owned())));
+            let cache = cache.and_then(|folder| Cache::open(folder, note));
+            let device = device.map(|device| device.cached(cache));
             voice.is_busy.store(false, Ordering::Release);
             let mut host = Serving { device, prepare, loaded: None, stopped, voice };
             requests.iter().try_for_each(|request| host.answer(request))
@@ -148,7 +158,17 @@ impl Serving {
             }
             Request::Stop(_) => return Ok(()),
         };
-        self.voice.say(&reply)
+        self.voice.say(&reply)?;
+        if reply == Reply::Over {
+            // The task is done: nobody waits for this.
+            let Self { voice, loaded, .. } = self;
+            voice.busy(|| match loaded {
+                Some(Loaded::Search(search)) => search.keep(),
+                Some(Loaded::Kernel(kernel)) => kernel.keep(),
+                None => {}
+            });
+        }
+        Ok(())
     }
 
     fn prepare(&mut self, spec: JobSpec) -> Reply {

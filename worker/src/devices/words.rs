@@ -69,7 +69,7 @@ pub(super) enum Reply {
     Prepared,
     /// The job cannot be run on this device, in words.
     Refused(String),
-    /// The device is made ready, or compiles: said once a second.
+    /// The device is made ready, or compiles: said twice a second.
     Busy,
     /// Units up to `reached` were scanned, in so many microseconds since the part before.
     Part { reached: Units, hits: Vec<Found>, us: u64 },
@@ -79,6 +79,8 @@ pub(super) enum Reply {
     Ran { reached: Units, us: u64, left: Left },
     /// The scan is over, or was stopped.
     Over,
+    /// What a person should know, in words.
+    Note(String),
     /// The device failed, in words.
     Failed(String),
 }

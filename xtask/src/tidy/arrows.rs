@@ -23,7 +23,8 @@ const MAY_USE: &[(&str, MayUse)] = &[
     ("starfarm-worker-core", MayUse::Only(&["starfarm-protocol"])),
     ("starfarm-decomposers", MayUse::Only(&["starfarm-protocol"])),
     ("starfarm-kernels", MayUse::Only(&["starfarm-protocol"])),
-    ("starfarm-opencl", MayUse::Only(&["starfarm-protocol", "starfarm-kernels"])),
+    // Its files belong to one user alone, as those of daemons do.
+    ("starfarm-opencl", MayUse::Only(&["starfarm-protocol", "starfarm-kernels", "starfarm-net"])),
     ("starfarm-events", MayUse::Only(&["starfarm-protocol"])),
     ("starfarm-logs", MayUse::Only(&["starfarm-protocol", "starfarm-events"])),
     // Sockets and bytes, and how words of others are said.
