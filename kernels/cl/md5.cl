@@ -1,5 +1,5 @@
-// MD5 (RFC 1321). The key is the outcome of step KEY_STEP, 48, 52, 56 or 60: the steps behind it use no word that changes
-// in a run, and are taken back from the digest instead.
+// MD5 (RFC 1321). The key is the outcome of step KEY_STEP, 45 to 60: from three steps behind it on no step uses a word that
+// changes in a run, so that all of these are taken back from the digest, which leaves the outcomes of the four before.
 
 #define F(b, c, d) bitselect(d, c, b)
 #define G(b, c, d) bitselect(c, b, d)
@@ -10,12 +10,26 @@
 #define STEP(mix, a, b, c, d, w, turn, k) \
     ONE(mix, a##_0, b##_0, c##_0, d##_0, w##_0, turn, k) \
     ONE(mix, a##_1, b##_1, c##_1, d##_1, w##_1, turn, k)
-#define KEYS(a) {{a##_0, a##_1}}
+#define KEYS_OF(a) {{a##_0, a##_1}}
 #else
 #define STEP(mix, a, b, c, d, w, turn, k) ONE(mix, a##_0, b##_0, c##_0, d##_0, w##_0, turn, k)
-#define KEYS(a) {{a##_0}}
+#define KEYS_OF(a) {{a##_0}}
 #endif
+#define KEYS(a) KEYS_OF(a)
+// The word that step KEY_STEP makes.
+#if KEY_STEP % 4 == 0
+#define OUTCOME a
+#elif KEY_STEP % 4 == 1
+#define OUTCOME d
+#elif KEY_STEP % 4 == 2
+#define OUTCOME c
+#else
+#define OUTCOME b
+#endif
+// Where the key is that of this step, or of a later one.
+#define LATE(step, mix, a, b, c, d, w, turn, k) if (KEY_STEP >= step) { STEP(mix, a, b, c, d, w, turn, k) }
 #define BACK(a, b, c, d, w, turn, k) a = rotate(a - b, 32u - turn) - I(b, c, d) - (w + k);
+#define UNDO(step, a, b, c, d, w, turn, k) if (KEY_STEP + 4 <= step) { BACK(a, b, c, d, w, turn, k) }
 
 static inline Keys key_of(PARAMS)
 {
@@ -68,29 +82,23 @@ static inline Keys key_of(PARAMS)
     STEP(H, c, d, a, b, w3, 16, 0xd4ef3085u)
     STEP(H, b, c, d, a, w6, 23, 0x04881d05u)
     STEP(H, a, b, c, d, w9, 4, 0xd9d4d039u)
-    STEP(H, d, a, b, c, w12, 11, 0xe6db99e5u)
-    STEP(H, c, d, a, b, w15, 16, 0x1fa27cf8u)
-    STEP(H, b, c, d, a, w2, 23, 0xc4ac5665u)
-    STEP(I, a, b, c, d, w0, 6, 0xf4292244u)
-#if KEY_STEP > 48
-    STEP(I, d, a, b, c, w7, 10, 0x432aff97u)
-    STEP(I, c, d, a, b, w14, 15, 0xab9423a7u)
-    STEP(I, b, c, d, a, w5, 21, 0xfc93a039u)
-    STEP(I, a, b, c, d, w12, 6, 0x655b59c3u)
-#endif
-#if KEY_STEP > 52
-    STEP(I, d, a, b, c, w3, 10, 0x8f0ccc92u)
-    STEP(I, c, d, a, b, w10, 15, 0xffeff47du)
-    STEP(I, b, c, d, a, w1, 21, 0x85845dd1u)
-    STEP(I, a, b, c, d, w8, 6, 0x6fa87e4fu)
-#endif
-#if KEY_STEP > 56
-    STEP(I, d, a, b, c, w15, 10, 0xfe2ce6e0u)
-    STEP(I, c, d, a, b, w6, 15, 0xa3014314u)
-    STEP(I, b, c, d, a, w13, 21, 0x4e0811a1u)
-    STEP(I, a, b, c, d, w4, 6, 0xf7537e82u)
-#endif
-    Keys keys = KEYS(a);
+    LATE(45, H, d, a, b, c, w12, 11, 0xe6db99e5u)
+    LATE(46, H, c, d, a, b, w15, 16, 0x1fa27cf8u)
+    LATE(47, H, b, c, d, a, w2, 23, 0xc4ac5665u)
+    LATE(48, I, a, b, c, d, w0, 6, 0xf4292244u)
+    LATE(49, I, d, a, b, c, w7, 10, 0x432aff97u)
+    LATE(50, I, c, d, a, b, w14, 15, 0xab9423a7u)
+    LATE(51, I, b, c, d, a, w5, 21, 0xfc93a039u)
+    LATE(52, I, a, b, c, d, w12, 6, 0x655b59c3u)
+    LATE(53, I, d, a, b, c, w3, 10, 0x8f0ccc92u)
+    LATE(54, I, c, d, a, b, w10, 15, 0xffeff47du)
+    LATE(55, I, b, c, d, a, w1, 21, 0x85845dd1u)
+    LATE(56, I, a, b, c, d, w8, 6, 0x6fa87e4fu)
+    LATE(57, I, d, a, b, c, w15, 10, 0xfe2ce6e0u)
+    LATE(58, I, c, d, a, b, w6, 15, 0xa3014314u)
+    LATE(59, I, b, c, d, a, w13, 21, 0x4e0811a1u)
+    LATE(60, I, a, b, c, d, w4, 6, 0xf7537e82u)
+    Keys keys = KEYS(OUTCOME);
     return keys;
 }
 
@@ -99,26 +107,20 @@ static inline uint aim(const uint *w, __global const uint *digest)
 {
     uint a = digest[0] - 0x67452301u, b = digest[1] - 0xefcdab89u;
     uint c = digest[2] - 0x98badcfeu, d = digest[3] - 0x10325476u;
-    BACK(b, c, d, a, w[9], 21u, 0xeb86d391u)
-    BACK(c, d, a, b, w[2], 15u, 0x2ad7d2bbu)
-    BACK(d, a, b, c, w[11], 10u, 0xbd3af235u)
-#if KEY_STEP < 60
-    BACK(a, b, c, d, w[4], 6u, 0xf7537e82u)
-    BACK(b, c, d, a, w[13], 21u, 0x4e0811a1u)
-    BACK(c, d, a, b, w[6], 15u, 0xa3014314u)
-    BACK(d, a, b, c, w[15], 10u, 0xfe2ce6e0u)
-#endif
-#if KEY_STEP < 56
-    BACK(a, b, c, d, w[8], 6u, 0x6fa87e4fu)
-    BACK(b, c, d, a, w[1], 21u, 0x85845dd1u)
-    BACK(c, d, a, b, w[10], 15u, 0xffeff47du)
-    BACK(d, a, b, c, w[3], 10u, 0x8f0ccc92u)
-#endif
-#if KEY_STEP < 52
-    BACK(a, b, c, d, w[12], 6u, 0x655b59c3u)
-    BACK(b, c, d, a, w[5], 21u, 0xfc93a039u)
-    BACK(c, d, a, b, w[14], 15u, 0xab9423a7u)
-    BACK(d, a, b, c, w[7], 10u, 0x432aff97u)
-#endif
-    return a;
+    UNDO(63, b, c, d, a, w[9], 21u, 0xeb86d391u)
+    UNDO(62, c, d, a, b, w[2], 15u, 0x2ad7d2bbu)
+    UNDO(61, d, a, b, c, w[11], 10u, 0xbd3af235u)
+    UNDO(60, a, b, c, d, w[4], 6u, 0xf7537e82u)
+    UNDO(59, b, c, d, a, w[13], 21u, 0x4e0811a1u)
+    UNDO(58, c, d, a, b, w[6], 15u, 0xa3014314u)
+    UNDO(57, d, a, b, c, w[15], 10u, 0xfe2ce6e0u)
+    UNDO(56, a, b, c, d, w[8], 6u, 0x6fa87e4fu)
+    UNDO(55, b, c, d, a, w[1], 21u, 0x85845dd1u)
+    UNDO(54, c, d, a, b, w[10], 15u, 0xffeff47du)
+    UNDO(53, d, a, b, c, w[3], 10u, 0x8f0ccc92u)
+    UNDO(52, a, b, c, d, w[12], 6u, 0x655b59c3u)
+    UNDO(51, b, c, d, a, w[5], 21u, 0xfc93a039u)
+    UNDO(50, c, d, a, b, w[14], 15u, 0xab9423a7u)
+    UNDO(49, d, a, b, c, w[7], 10u, 0x432aff97u)
+    return OUTCOME;
 }

@@ -1,8 +1,7 @@
-// NTLM: MD4 (RFC 1320) of the bytes widened to 16 bits. The key is the outcome of step KEY_STEP, 32, 36, 40 or 44: the
-// steps behind it use no word that changes in a run, and are taken back from the digest instead.
+// NTLM: MD4 (RFC 1320) of the bytes widened to 16 bits. The key is the outcome of step KEY_STEP, 29 to 44, as in MD5.
 
 #define F(b, c, d) bitselect(d, c, b)
-#define G(b, c, d) bitselect(b, d, (b) ^ (c))
+#define G(b, c, d) MAJORITY(b, c, d)
 #define H(b, c, d) ((b) ^ (c) ^ (d))
 #define K_F 0u
 #define K_G 0x5a827999u
@@ -12,12 +11,26 @@
 #define STEP(mix, a, b, c, d, w, turn) \
     ONE(mix, a##_0, b##_0, c##_0, d##_0, w##_0, turn) \
     ONE(mix, a##_1, b##_1, c##_1, d##_1, w##_1, turn)
-#define KEYS(a) {{a##_0, a##_1}}
+#define KEYS_OF(a) {{a##_0, a##_1}}
 #else
 #define STEP(mix, a, b, c, d, w, turn) ONE(mix, a##_0, b##_0, c##_0, d##_0, w##_0, turn)
-#define KEYS(a) {{a##_0}}
+#define KEYS_OF(a) {{a##_0}}
 #endif
+#define KEYS(a) KEYS_OF(a)
+// The word that step KEY_STEP makes.
+#if KEY_STEP % 4 == 0
+#define OUTCOME a
+#elif KEY_STEP % 4 == 1
+#define OUTCOME d
+#elif KEY_STEP % 4 == 2
+#define OUTCOME c
+#else
+#define OUTCOME b
+#endif
+// Where the key is that of this step, or of a later one.
+#define LATE(step, mix, a, b, c, d, w, turn) if (KEY_STEP >= step) { STEP(mix, a, b, c, d, w, turn) }
 #define BACK(a, b, c, d, w, turn) a = rotate(a, 32u - turn) - H(b, c, d) - (w + K_H);
+#define UNDO(step, a, b, c, d, w, turn) if (KEY_STEP + 4 <= step) { BACK(a, b, c, d, w, turn) }
 
 static inline Keys key_of(PARAMS)
 {
@@ -54,29 +67,23 @@ static inline Keys key_of(PARAMS)
     STEP(G, c, d, a, b, w10, 9)
     STEP(G, b, c, d, a, w14, 13)
     STEP(G, a, b, c, d, w3, 3)
-    STEP(G, d, a, b, c, w7, 5)
-    STEP(G, c, d, a, b, w11, 9)
-    STEP(G, b, c, d, a, w15, 13)
-    STEP(H, a, b, c, d, w0, 3)
-#if KEY_STEP > 32
-    STEP(H, d, a, b, c, w8, 9)
-    STEP(H, c, d, a, b, w4, 11)
-    STEP(H, b, c, d, a, w12, 15)
-    STEP(H, a, b, c, d, w2, 3)
-#endif
-#if KEY_STEP > 36
-    STEP(H, d, a, b, c, w10, 9)
-    STEP(H, c, d, a, b, w6, 11)
-    STEP(H, b, c, d, a, w14, 15)
-    STEP(H, a, b, c, d, w1, 3)
-#endif
-#if KEY_STEP > 40
-    STEP(H, d, a, b, c, w9, 9)
-    STEP(H, c, d, a, b, w5, 11)
-    STEP(H, b, c, d, a, w13, 15)
-    STEP(H, a, b, c, d, w3, 3)
-#endif
-    Keys keys = KEYS(a);
+    LATE(29, G, d, a, b, c, w7, 5)
+    LATE(30, G, c, d, a, b, w11, 9)
+    LATE(31, G, b, c, d, a, w15, 13)
+    LATE(32, H, a, b, c, d, w0, 3)
+    LATE(33, H, d, a, b, c, w8, 9)
+    LATE(34, H, c, d, a, b, w4, 11)
+    LATE(35, H, b, c, d, a, w12, 15)
+    LATE(36, H, a, b, c, d, w2, 3)
+    LATE(37, H, d, a, b, c, w10, 9)
+    LATE(38, H, c, d, a, b, w6, 11)
+    LATE(39, H, b, c, d, a, w14, 15)
+    LATE(40, H, a, b, c, d, w1, 3)
+    LATE(41, H, d, a, b, c, w9, 9)
+    LATE(42, H, c, d, a, b, w5, 11)
+    LATE(43, H, b, c, d, a, w13, 15)
+    LATE(44, H, a, b, c, d, w3, 3)
+    Keys keys = KEYS(OUTCOME);
     return keys;
 }
 
@@ -85,26 +92,20 @@ static inline uint aim(const uint *w, __global const uint *digest)
 {
     uint a = digest[0] - 0x67452301u, b = digest[1] - 0xefcdab89u;
     uint c = digest[2] - 0x98badcfeu, d = digest[3] - 0x10325476u;
-    BACK(b, c, d, a, w[15], 15u)
-    BACK(c, d, a, b, w[7], 11u)
-    BACK(d, a, b, c, w[11], 9u)
-#if KEY_STEP < 44
-    BACK(a, b, c, d, w[3], 3u)
-    BACK(b, c, d, a, w[13], 15u)
-    BACK(c, d, a, b, w[5], 11u)
-    BACK(d, a, b, c, w[9], 9u)
-#endif
-#if KEY_STEP < 40
-    BACK(a, b, c, d, w[1], 3u)
-    BACK(b, c, d, a, w[14], 15u)
-    BACK(c, d, a, b, w[6], 11u)
-    BACK(d, a, b, c, w[10], 9u)
-#endif
-#if KEY_STEP < 36
-    BACK(a, b, c, d, w[2], 3u)
-    BACK(b, c, d, a, w[12], 15u)
-    BACK(c, d, a, b, w[4], 11u)
-    BACK(d, a, b, c, w[8], 9u)
-#endif
-    return a;
+    UNDO(47, b, c, d, a, w[15], 15u)
+    UNDO(46, c, d, a, b, w[7], 11u)
+    UNDO(45, d, a, b, c, w[11], 9u)
+    UNDO(44, a, b, c, d, w[3], 3u)
+    UNDO(43, b, c, d, a, w[13], 15u)
+    UNDO(42, c, d, a, b, w[5], 11u)
+    UNDO(41, d, a, b, c, w[9], 9u)
+    UNDO(40, a, b, c, d, w[1], 3u)
+    UNDO(39, b, c, d, a, w[14], 15u)
+    UNDO(38, c, d, a, b, w[6], 11u)
+    UNDO(37, d, a, b, c, w[10], 9u)
+    UNDO(36, a, b, c, d, w[2], 3u)
+    UNDO(35, b, c, d, a, w[12], 15u)
+    UNDO(34, c, d, a, b, w[4], 11u)
+    UNDO(33, d, a, b, c, w[8], 9u)
+    return OUTCOME;
 }

@@ -3,7 +3,6 @@
 // As `bitselect(d, c, b)`, which LLVM splits in order to add the halves one by one.
 #define CHOOSE(b, c, d) ((((c) ^ (d)) & (b)) ^ (d))
 #define PARITY(b, c, d) ((b) ^ (c) ^ (d))
-#define MAJORITY(b, c, d) bitselect(b, d, (b) ^ (c))
 #define K_CHOOSE 0x5a827999u
 #define K_PARITY 0x6ed9eba1u
 #define K_MAJORITY 0x8f1bbcdcu

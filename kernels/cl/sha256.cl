@@ -4,7 +4,6 @@
 #define TURN(x, n) rotate(x, (V)(32 - n))
 // As `bitselect(g, f, e)`, which LLVM splits in order to add the halves one by one.
 #define CHOOSE(e, f, g) ((((f) ^ (g)) & (e)) ^ (g))
-#define MAJORITY(a, b, c) bitselect(a, c, (a) ^ (b))
 #define BIG0(a) (TURN(a, 2) ^ TURN(a, 13) ^ TURN(a, 22))
 #define BIG1(e) (TURN(e, 6) ^ TURN(e, 11) ^ TURN(e, 25))
 #define SMALL0(m) (TURN(m, 7) ^ TURN(m, 18) ^ (m >> 3))

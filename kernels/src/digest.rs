@@ -15,7 +15,7 @@ pub(crate) trait Digest {
     /// Everything a batch of candidates needs; what does not change in a run is computed once.
     type Run<V: Lanes>;
 
-    /// The step whose outcome is the key, where the words `varying` change; 0 where it is the same in any run.
+    /// The earliest step whose outcome can be the key, where the words `varying` change; 0 where it is the same in any run.
     fn key_step(varying: &[usize]) -> usize;
 
     /// A run over candidates that differ from `block` only in the words `varying`.

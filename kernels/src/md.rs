@@ -43,7 +43,7 @@ impl<F: Family> Digest for F {
     type Run<V: Lanes> = Run<V>;
 
     fn key_step(varying: &[usize]) -> usize {
-        key_step::<F>(varying)
+        last_use::<F>(varying) - 3
     }
     #[inline(always)]
     fn start<V: Lanes>(block: &Block, varying: &[usize]) -> Run<V> {
@@ -115,8 +115,13 @@ pub(crate) struct Run<V> {
 /// taken back from the digest, which leaves the outcomes of the four steps up to that use; one of
 /// these four steps opens a group, and a stop there needs no code of its own.
 fn key_step<F: Family>(varying: &[usize]) -> usize {
-    let last_use = (0..16 * F::ROUNDS).rev().find(|step| varying.contains(&usize::from(F::ORDER[*step])));
-    last_use.unwrap_or(16 * F::ROUNDS - 1) & !3
+    last_use::<F>(varying) & !3
+}
+
+/// The last step that uses one of these words.
+fn last_use<F: Family>(varying: &[usize]) -> usize {
+    let last = (0..16 * F::ROUNDS).rev().find(|step| varying.contains(&usize::from(F::ORDER[*step])));
+    last.unwrap_or(16 * F::ROUNDS - 1)
 }
 
 /// For each message word the step of each round that uses it.

@@ -35,6 +35,12 @@ impl Device {
         of_platform.chain(of_device).chain([self.device.version()]).map(Result::unwrap_or_default).collect()
     }
 
+    /// The same, used as if it had said this of itself: programs depend on kind and width, and tests have one device.
+    #[must_use]
+    pub fn as_if(self, facts: DeviceFacts) -> Self {
+        Self { facts, ..self }
+    }
+
     /// What it says of itself.
     pub fn facts(&self) -> &DeviceFacts {
         &self.facts

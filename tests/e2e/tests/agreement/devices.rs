@@ -7,6 +7,7 @@ use crate::judge::{ALGORITHMS, Chance, paths, scan};
 use starfarm_e2e::pocl;
 use starfarm_kernels::{Hit, Search};
 use starfarm_opencl::{Device, DeviceSearch};
+use starfarm_protocol::devices::{DeviceFacts, DeviceKind};
 
 /// Longest candidates: those of NTLM.
 pub(crate) const LONGEST: usize = 27;
@@ -46,7 +47,12 @@ fn within(hits: &[Hit], lo: u128, hi: u128) -> Vec<Hit> {
 }
 
 fn compare_random(turn: usize, count: usize, test: &str) {
-    let Some(device) = pocl(test) else { return };
+    if let Some(device) = pocl(test) {
+        compare_random_on(&device, turn, count);
+    }
+}
+
+fn compare_random_on(device: &Device, turn: usize, count: usize) {
     for (number, algorithm) in ALGORITHMS.into_iter().enumerate() {
         let seed = (4 * turn + number) as u64;
         let chance = &mut Chance::new(seed);
@@ -55,7 +61,7 @@ fn compare_random(turn: usize, count: usize, test: &str) {
         // To compile the program of a length takes PoCL a second.
         case.min = case.min.max(length - 1);
         let intervals: Vec<_> = (0..6).map(|_| case.interval(chance, 3_000)).collect();
-        compare(&device, seed, &case, count, &intervals);
+        compare(device, seed, &case, count, &intervals);
     }
 }
 
@@ -74,6 +80,17 @@ fn some_targets_are_found_on_a_device_as_on_the_processor() {
 #[test]
 fn a_million_targets_are_found_on_a_device_as_on_the_processor() {
     compare_random(4, 1_000_000, "a_million_targets_are_found_on_a_device_as_on_the_processor");
+}
+
+#[test]
+fn a_device_of_any_kind_and_width_finds_the_same() {
+    let Some(device) = pocl("a_device_of_any_kind_and_width_finds_the_same") else { return };
+    // Cards prefer no vectors.
+    for (turn, kind, width) in [(5, DeviceKind::Gpu, 1), (6, DeviceKind::Cpu, 4)] {
+        let other = device.clone().as_if(DeviceFacts { kind, width, ..device.facts().clone() });
+        compare_random_on(&other, turn, 1);
+        compare_random_on(&other, turn, 500);
+    }
 }
 
 /// Millions of units, near 2^122, of two lengths: many launches, which begin and end within runs.
