@@ -78,7 +78,8 @@ pub fn digits(space: &Space) -> Result<Vec<u128>, String> {
         }
         Space::Grid { axes } => Ok(axes.iter().map(|axis| axis.values.len() as u128).collect()),
         Space::List { .. } | Space::Program(_) | Space::Subset { .. } => {
-            Err("a kernel runs over a space of kind = \"range\", \"chars\" or \"grid\"".to_owned())
+            Err("a kernel runs over a space of kind = \"range\", \"frames\", \"chars\" or \"grid\""
+                .to_owned())
         }
     }
 }

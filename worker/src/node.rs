@@ -85,9 +85,9 @@ pub(crate) struct Node {
 impl Node {
     /// Reads what is on disk, opens a socket, starts the threads.
     pub(crate) fn start(options: &Options) -> Result<Self, WorkerError> {
+        let (limits, name) = (options.limits()?, options.node_name()?);
         let join = read_join_file(options.join()?)?;
         let addresses = Addresses::new(options.join()?, &join);
-        let (limits, name) = (options.limits()?, options.node_name()?);
         STARTED.get_or_init(Instant::now);
         let state = State::open(&options.state_dir(&name)?, join.farm)?;
         let random = || getrandom::u64().map_err(|e| WorkerError::System(format!("no random numbers: {e}")));

@@ -137,7 +137,7 @@ pub(crate) fn value(kind: &str, name: &str, random: &mut Random) -> String {
         | "decomposed_units" | "duplicate" | "checked" => {
             (u128::from(random.number(64)) << random.below(65)).to_string()
         }
-        "version" | "target" | "cores" | "code" => random.number(16).to_string(),
+        "version" | "target" | "cores" | "compute_units" | "code" => random.number(16).to_string(),
         "slots" if kind != Sample::KIND => random.number(16).to_string(),
         "key" | "node" | "name" | "user" | "why" | "system" | "cpu" | "accelerators" | "believed" => {
             random.text()

@@ -143,8 +143,9 @@ fn ask(farm: &Farm, request: &Request) -> Response {
     serde_json::from_slice(&json).unwrap()
 }
 
-/// "`command` and `nothing` go with every space, `search` with `chars` alone; the scheduler accepts no other job." "A
-/// candidate of a search has at most 55 bytes, of `ntlm` at most 27."
+/// "`command` and `nothing` go with every space, `search` with `chars` alone, `opencl` with `range`, `frames`, `grid` and
+/// `chars` of one length; the scheduler accepts no other job." "A candidate of a search has at most 55 bytes, of `ntlm`
+/// at most 27."
 #[test]
 fn programs_and_nothing_go_with_every_space_and_a_search_with_characters_alone() {
     let farm = Farm::with_workers(1, 1);
@@ -186,6 +187,17 @@ fn programs_and_nothing_go_with_every_space_and_a_search_with_characters_alone()
     for space in [grid, range, frames, list] {
         let Response::Error(error) = submit(space, search) else { panic!("{space}") };
         assert!(error.message.contains("a search needs a `chars` space"), "{}", error.message);
+    }
+    let kernel = r#"{"opencl":{"source":"kernel void k() {}","file":"k.cl","kernel":"k","block_bytes":8,"retries":0}}"#;
+    let lengths = r#"{"chars":{"positions":["61","62"],"min":1}}"#;
+    for space in [range, frames, grid, chars] {
+        let response = submit(space, kernel);
+        assert!(matches!(response, Response::Submitted(_)), "{space}: {response:?}");
+    }
+    for space in [list, lengths] {
+        let response = submit(space, kernel);
+        let Response::Error(error) = response else { panic!("{space}: {response:?}") };
+        assert!(error.message.contains("a kernel runs over"), "{}", error.message);
     }
     let Response::Submitted(id) = submit(chars, search) else { panic!("a search in its space") };
     farm.wait(&id.0.to_string()).exits(0);

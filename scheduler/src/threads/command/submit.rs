@@ -154,6 +154,7 @@ fn specified(text: String, asked: TrustChecks, scheduler: &StaticKey) -> Result<
         }
         Work::OpenCl(work) => {
             work.check()?;
+            starfarm_decomposers::digits(&spec.space)?;
             None
         }
         Work::Nothing => None,
