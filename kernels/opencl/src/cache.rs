@@ -207,15 +207,19 @@ impl KeptUnits {
         Self { of: Some((Arc::clone(cache), key)), units: cache.units(key) }
     }
 
-    /// Units of a launch that took as long as one should, when the program ran last; 0 where that is not known, and of what
-    /// is kept nothing must be believed.
+    /// Units of a launch that took as long as one should, or less, when the program ran last; 0 where that is not known, and
+    /// of what is kept nothing must be believed.
     pub(crate) fn last(&self) -> u64 {
         self.units
     }
 
-    /// A launch of so many units took as long as one should. That is written where it is new by more than a factor of two,
-    /// so that it is seldom.
-    pub(crate) fn good(&mut self, units: u64) {
+    /// A launch of so many units took `took`, where one should take `launch`: its units are kept if it did, or if it was
+    /// quicker and had more than are known. That is written where it is new by more than a factor of two, so that it is
+    /// seldom.
+    pub(crate) fn ran(&mut self, units: u64, took: Duration, launch: Duration) {
+        if took > launch * 2 || (took < launch / 2 && units < self.units) {
+            return;
+        }
         if units / 2 > self.units || self.units / 2 > units {
             self.units = units;
             if let Some((cache, key)) = &self.of {
@@ -459,10 +463,21 @@ mod tests {
         let cache = Arc::new(place.open().unwrap());
         let mut kept = KeptUnits::of(&cache, key("text"));
         assert_eq!(kept.last(), 0);
-        let written = [(1_000, 1_000), (1_999, 1_000), (2_002, 2_002), (1_001, 2_002), (1_000, 1_000)];
-        for (units, kept_units) in written {
-            kept.good(units);
-            assert_eq!(KeptUnits::of(&cache, key("text")).last(), kept_units, "{units}");
+        let launch = Duration::from_millis(20);
+        for (units, ms, kept_units) in [
+            (1_000, 20, 1_000),
+            (1_999, 20, 1_000),
+            (2_002, 20, 2_002),
+            (1_001, 10, 2_002),
+            (1_000, 40, 1_000),
+            // The last units of a task are quick, and tell nothing; more units than ever do.
+            (10, 9, 1_000),
+            (5_000, 9, 5_000),
+            (50_000, 41, 5_000),
+            (10, 41, 5_000),
+        ] {
+            kept.ran(units, Duration::from_millis(ms), launch);
+            assert_eq!(KeptUnits::of(&cache, key("text")).last(), kept_units, "{units} in {ms} ms");
         }
         assert_eq!(KeptUnits::of(&cache, key("other")).last(), 0);
     }

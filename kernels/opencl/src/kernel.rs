@@ -124,9 +124,7 @@ impl DeviceKernel {
             };
             let fits = units as f64 * LAUNCH.as_secs_f64() / took.as_secs_f64();
             self.units = (fits as u64).clamp(1, units.saturating_mul(GROWTH)).min(UNITS_MAX);
-            if (LAUNCH / 2..=LAUNCH * 2).contains(&took) {
-                self.program.units.good(units);
-            }
+            self.program.units.ran(units, took, LAUNCH);
             return Ok((units, left));
         }
     }

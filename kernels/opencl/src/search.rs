@@ -148,10 +148,9 @@ impl DeviceSearch {
                 self.units = (self.units * 2).min(UNITS_MAX);
             } else if spent > LAUNCH * 2 {
                 self.units = (self.units / 2).max(1);
-            } else if spent >= LAUNCH / 2
-                && let Some(loaded) = self.programs.get_mut(&self.search.stretch(next).length)
-            {
-                loaded.program.units.good(units);
+            }
+            if let Some(loaded) = self.programs.get_mut(&self.search.stretch(next).length) {
+                loaded.program.units.ran(units, spent, LAUNCH);
             }
             next = stop;
             if next < end && !keep_going(next) {

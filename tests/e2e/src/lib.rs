@@ -45,5 +45,5 @@ pub use process::{Daemon, alive, end, run, run_within, running_with};
 pub use pty::Pty;
 pub use reply::{Reply, each_done_once, stdouts, units};
 pub use rustix::process::{Pid, Signal};
-pub use skip::{has, pocl, skip};
+pub use skip::{a_device, has, skip};
 pub use temp::TempDir;

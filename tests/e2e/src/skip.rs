@@ -30,15 +30,19 @@ pub fn has(program: &str, test: &str) -> bool {
     is_there
 }
 
-/// PoCL's device, the machine's own processor; none where the machine has none, which `test` then lacks.
-pub fn pocl(test: &str) -> Option<Device> {
-    let is_pocl = |device: &Device| device.facts().kind == DeviceKind::Cpu;
-    let found = devices().map(|devices| devices.into_iter().find(is_pocl));
+/// The device that tests run on: PoCL's, the machine's own processor, or a card where `STARFARM_TEST_DEVICE=gpu`. None where
+/// the machine has none, which `test` then lacks.
+pub fn a_device(test: &str) -> Option<Device> {
+    let (kind, need) = match std::env::var("STARFARM_TEST_DEVICE").as_deref() {
+        Ok("gpu") => (DeviceKind::Gpu, "gpu"),
+        _ => (DeviceKind::Cpu, "pocl"),
+    };
+    let found = devices().map(|devices| devices.into_iter().find(|device| device.facts().kind == kind));
     let why = match found {
         Ok(Some(device)) => return Some(device),
-        Ok(None) => "no device is a processor".to_owned(),
+        Ok(None) => format!("no OpenCL device is a {kind}"),
         Err(error) => error.to_string(),
     };
-    skip("pocl", test, &why);
+    skip(need, test, &why);
     None
 }

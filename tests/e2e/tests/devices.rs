@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::Value;
 use starfarm_e2e::{
-    Daemon, Farm, Pid, Reply, Signal, TempDir, end, pocl, program, run, running_with, units, until,
+    Daemon, Farm, Pid, Reply, Signal, TempDir, a_device, end, program, run, running_with, units, until,
     until_some, worker_args,
 };
 
@@ -31,7 +31,7 @@ fn hosts(dir: &Path) -> Vec<u32> {
 
 #[test]
 fn a_core_and_a_device_search_together() {
-    if pocl("a_core_and_a_device_search_together").is_none() {
+    if a_device("a_core_and_a_device_search_together").is_none() {
         return;
     }
     let mut farm = Farm::start();
@@ -47,7 +47,7 @@ fn a_core_and_a_device_search_together() {
 
 #[test]
 fn a_host_that_is_killed_or_hangs_costs_no_unit() {
-    if pocl("a_host_that_is_killed_or_hangs_costs_no_unit").is_none() {
+    if a_device("a_host_that_is_killed_or_hangs_costs_no_unit").is_none() {
         return;
     }
     let mut farm = Farm::start();
@@ -67,7 +67,7 @@ fn a_host_that_is_killed_or_hangs_costs_no_unit() {
 /// The job is longer than a pipe: a host that is stopped reads nothing of it.
 #[test]
 fn a_host_that_does_not_read_its_job_is_noticed() {
-    if pocl("a_host_that_does_not_read_its_job_is_noticed").is_none() {
+    if a_device("a_host_that_does_not_read_its_job_is_noticed").is_none() {
         return;
     }
     let mut farm = Farm::start();
@@ -110,7 +110,7 @@ fn probe_with(drivers: &[&str], args: &[&str]) -> Reply {
 
 #[test]
 fn a_machine_without_a_driver_or_with_a_broken_one_has_no_devices() {
-    if pocl("a_machine_without_a_driver_or_with_a_broken_one_has_no_devices").is_none() {
+    if a_device("a_machine_without_a_driver_or_with_a_broken_one_has_no_devices").is_none() {
         return;
     }
     let dir = TempDir::new();

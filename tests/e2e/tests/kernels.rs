@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use starfarm_e2e::power::Disk;
-use starfarm_e2e::{Farm, Reply, TempDir, end, pocl, program, skip, until};
+use starfarm_e2e::{Farm, Reply, TempDir, a_device, end, program, skip, until};
 use starfarm_opencl::{Cache, Device, DeviceKernel, Left};
 use starfarm_protocol::devices::DeviceNeeds;
 use starfarm_protocol::ids::{ContentHash, from_hex};
@@ -14,7 +14,7 @@ use starfarm_protocol::spec::KernelWork;
 
 /// A farm whose one worker uses PoCL's device; none where the machine has none, which `test` then lacks.
 fn farm(test: &str) -> Option<Farm> {
-    pocl(test)?;
+    a_device(test)?;
     let mut farm = Farm::start();
     farm.add_worker("a", &["--slots", "1", "--devices", "0"]);
     Some(farm)
@@ -247,7 +247,8 @@ fn entry(path: &Path, program: &[u8]) -> Vec<u8> {
 
 #[test]
 fn a_kernel_is_compiled_once_and_anew_where_its_file_is_damaged_or_refused() {
-    let Some(device) = pocl("a_kernel_is_compiled_once_and_anew_where_its_file_is_damaged_or_refused") else {
+    let Some(device) = a_device("a_kernel_is_compiled_once_and_anew_where_its_file_is_damaged_or_refused")
+    else {
         return;
     };
     let (seven, other) = (TempDir::new(), TempDir::new());
@@ -272,7 +273,7 @@ fn a_kernel_is_compiled_once_and_anew_where_its_file_is_damaged_or_refused() {
 #[test]
 fn a_full_kernel_cache_costs_one_line_and_a_damaged_one_nothing() {
     let test = "a_full_kernel_cache_costs_one_line_and_a_damaged_one_nothing";
-    if pocl(test).is_none() {
+    if a_device(test).is_none() {
         return;
     }
     let mut farm = Farm::start();

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::case::Case;
 use crate::judge::{ALGORITHMS, Chance, paths, scan};
-use starfarm_e2e::pocl;
+use starfarm_e2e::a_device;
 use starfarm_kernels::{Hit, Search};
 use starfarm_opencl::{Device, DeviceSearch};
 use starfarm_protocol::devices::{DeviceFacts, DeviceKind};
@@ -47,7 +47,7 @@ fn within(hits: &[Hit], lo: u128, hi: u128) -> Vec<Hit> {
 }
 
 fn compare_random(turn: usize, count: usize, test: &str) {
-    if let Some(device) = pocl(test) {
+    if let Some(device) = a_device(test) {
         compare_random_on(&device, turn, count);
     }
 }
@@ -84,7 +84,7 @@ fn a_million_targets_are_found_on_a_device_as_on_the_processor() {
 
 #[test]
 fn a_device_of_any_kind_and_width_finds_the_same() {
-    let Some(device) = pocl("a_device_of_any_kind_and_width_finds_the_same") else { return };
+    let Some(device) = a_device("a_device_of_any_kind_and_width_finds_the_same") else { return };
     // Cards prefer no vectors.
     for (turn, kind, width) in [(5, DeviceKind::Gpu, 1), (6, DeviceKind::Cpu, 4)] {
         let other = device.clone().as_if(DeviceFacts { kind, width, ..device.facts().clone() });
@@ -97,7 +97,7 @@ fn a_device_of_any_kind_and_width_finds_the_same() {
 #[test]
 fn however_units_are_cut_a_device_finds_what_the_processor_finds() {
     let test = "however_units_are_cut_a_device_finds_what_the_processor_finds";
-    let Some(device) = pocl(test) else { return };
+    let Some(device) = a_device(test) else { return };
     for algorithm in ALGORITHMS {
         let chance = &mut Chance::new(300);
         let positions = (0..LONGEST).map(|_| chance.alphabet(26)).collect();
@@ -124,7 +124,7 @@ fn however_units_are_cut_a_device_finds_what_the_processor_finds() {
 /// What it has not scanned where it was stopped is scanned from there on.
 #[test]
 fn a_device_that_is_stopped_loses_no_unit() {
-    let Some(device) = pocl("a_device_that_is_stopped_loses_no_unit") else { return };
+    let Some(device) = a_device("a_device_that_is_stopped_loses_no_unit") else { return };
     let positions = vec![(b'a'..=b'z').collect::<Vec<u8>>(); 5];
     for algorithm in ALGORITHMS {
         let case = Case { algorithm, positions: positions.clone(), min: 5 };

@@ -3,7 +3,7 @@
 use crate::case::Case;
 use crate::judge::{ALGORITHMS, Chance};
 use starfarm_decomposers::digits;
-use starfarm_e2e::pocl;
+use starfarm_e2e::a_device;
 use starfarm_opencl::{Device, DeviceKernel, Left};
 use starfarm_protocol::devices::DeviceNeeds;
 use starfarm_protocol::spec::{HexBytes, KernelWork, LAUNCH_MS, Space};
@@ -65,7 +65,7 @@ fn check(device: &Device, seed: u64, sizes: &[u128]) {
 
 #[test]
 fn a_units_digits_on_a_device_are_those_of_plain_arithmetic() {
-    let Some(device) = pocl("a_units_digits_on_a_device_are_those_of_plain_arithmetic") else { return };
+    let Some(device) = a_device("a_units_digits_on_a_device_are_those_of_plain_arithmetic") else { return };
     let range = Space::Range { from: i64::MIN, to: i64::MAX, step: 1 };
     let mut all_but_one = vec![256; 16];
     all_but_one[0] = 255;

@@ -9,7 +9,7 @@ use std::process::Command;
 use crate::case::Case;
 use crate::devices::{length, scan_on};
 use crate::judge::{ALGORITHMS, Chance, paths, scan};
-use starfarm_e2e::{TempDir, has, pocl, skip};
+use starfarm_e2e::{TempDir, a_device, has, skip};
 use starfarm_kernels::Hit;
 use starfarm_opencl::DeviceSearch;
 use starfarm_protocol::ids::{from_hex, to_hex};
@@ -123,7 +123,7 @@ fn found_in_pieces(
 }
 
 fn compare(test: &str, algorithm: Algorithm) {
-    let (true, Some(device)) = (is_there(test), pocl(test)) else { return };
+    let (true, Some(device)) = (is_there(test), a_device(test)) else { return };
     let dir = TempDir::new();
     let number = ALGORITHMS.iter().position(|one| *one == algorithm).unwrap();
     for (turn, count) in [1, 500, 1_000_000].into_iter().enumerate() {
