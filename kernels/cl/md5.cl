@@ -27,11 +27,11 @@
 #define OUTCOME b
 #endif
 // Where the key is that of this step, or of a later one.
-#define LATE(step, mix, a, b, c, d, w, turn, k) if (KEY_STEP >= step) { STEP(mix, a, b, c, d, w, turn, k) }
+#define LATE(step, mix, a, b, c, d, w, turn, k) if (KEY_STEP + MANY >= step) { STEP(mix, a, b, c, d, w, turn, k) }
 #define BACK(a, b, c, d, w, turn, k) a = rotate(a - b, 32u - turn) - I(b, c, d) - (w + k);
 #define UNDO(step, a, b, c, d, w, turn, k) if (KEY_STEP + 4 <= step) { BACK(a, b, c, d, w, turn, k) }
 
-static inline Keys key_of(PARAMS)
+static inline Keys key_of(PARAMS, Keys *next)
 {
     V a_0 = (V)(0x67452301u), b_0 = (V)(0xefcdab89u), c_0 = (V)(0x98badcfeu), d_0 = (V)(0x10325476u);
 #if FLIGHT == 2
@@ -98,6 +98,8 @@ static inline Keys key_of(PARAMS)
     LATE(58, I, c, d, a, b, w6, 15, 0xa3014314u)
     LATE(59, I, b, c, d, a, w13, 21, 0x4e0811a1u)
     LATE(60, I, a, b, c, d, w4, 6, 0xf7537e82u)
+    LATE(61, I, d, a, b, c, w11, 10, 0xbd3af235u)
+    NEXT_KEYS(KEYS(d))
     Keys keys = KEYS(OUTCOME);
     return keys;
 }

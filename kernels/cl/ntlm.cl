@@ -28,11 +28,11 @@
 #define OUTCOME b
 #endif
 // Where the key is that of this step, or of a later one.
-#define LATE(step, mix, a, b, c, d, w, turn) if (KEY_STEP >= step) { STEP(mix, a, b, c, d, w, turn) }
+#define LATE(step, mix, a, b, c, d, w, turn) if (KEY_STEP + MANY >= step) { STEP(mix, a, b, c, d, w, turn) }
 #define BACK(a, b, c, d, w, turn) a = rotate(a, 32u - turn) - H(b, c, d) - (w + K_H);
 #define UNDO(step, a, b, c, d, w, turn) if (KEY_STEP + 4 <= step) { BACK(a, b, c, d, w, turn) }
 
-static inline Keys key_of(PARAMS)
+static inline Keys key_of(PARAMS, Keys *next)
 {
     V a_0 = (V)(0x67452301u), b_0 = (V)(0xefcdab89u), c_0 = (V)(0x98badcfeu), d_0 = (V)(0x10325476u);
 #if FLIGHT == 2
@@ -83,6 +83,8 @@ static inline Keys key_of(PARAMS)
     LATE(42, H, c, d, a, b, w5, 11)
     LATE(43, H, b, c, d, a, w13, 15)
     LATE(44, H, a, b, c, d, w3, 3)
+    LATE(45, H, d, a, b, c, w11, 9)
+    NEXT_KEYS(KEYS(d))
     Keys keys = KEYS(OUTCOME);
     return keys;
 }

@@ -9,7 +9,7 @@
 //   BLOCK               the block with padding and length field, and nothing else
 //   PREFIX              positions before the tail
 //   STRIDE, BIG_ENDIAN  how a position's byte lies in the block
-//   KEY_STEP            the step whose outcome is the key
+//   KEY_STEP            the step whose outcome is the key, with many targets the last but three
 //   TARGETS             how many are compared one by one; 0: a sieve and a bitmap are asked
 //
 // A run is a turn of the tail; a work item has a piece of one. All runs of a launch follow one another.
@@ -23,7 +23,7 @@ static void hit(volatile __global uint *hits, uint hits_max, uint run, uint at)
     }
 }
 
-#if TARGETS == 0
+#if MANY
 #define IN(bits, at) ((bits)[(at) >> 5] >> ((at) & 31) & 1)
 // Keys that are computed before any is looked up: tables are padded for 128.
 #define AHEAD 4
@@ -31,7 +31,7 @@ static void hit(volatile __global uint *hits, uint hits_max, uint run, uint at)
 
 // What many targets are looked up in.
 typedef struct {
-    // Sorted keys, and where those with the same leading bits begin.
+    // Sorted keys, each with the outcome of the step behind, and where those with the same leading bits begin.
     __global const uint *keys, *starts;
     uint starts_shift;
     // A bit for each value of a key's leading bits.
@@ -39,8 +39,8 @@ typedef struct {
     uint bitmap_shift;
 } Targets;
 
-// Some target has this key, which has passed the sieve.
-static int has_key(uint key, const Targets *targets)
+// Some target has this key, which has passed the sieve, and this outcome of the step behind.
+static int has_key(uint key, uint next, const Targets *targets)
 {
     uint bit = key >> targets->bitmap_shift;
     if (!IN(targets->bitmap, bit)) {
@@ -48,7 +48,7 @@ static int has_key(uint key, const Targets *targets)
     }
     uint leading = key >> targets->starts_shift;
     for (uint at = targets->starts[leading]; at < targets->starts[leading + 1]; at++) {
-        if (targets->keys[at] == key) {
+        if (targets->keys[2 * at] == key && targets->keys[2 * at + 1] == next) {
             return 1;
         }
     }
@@ -63,8 +63,8 @@ __kernel void search(
     __global const uint *prefix, __global const uchar *alphabets,
     // The tail's words, `stride` entries each.
     __global const uint *tables, const uint stride,
-    // Eight words of each digest, or with TARGETS == 0: sorted keys, where those with the same leading bits begin,
-    // bitmap of leading bits, sieve of the last ones.
+    // Eight words of each digest, or with TARGETS == 0: sorted keys, each with what is behind it, where those with the same
+    // leading bits begin, bitmap of leading bits, sieve of the last ones.
     __global const uint *targets, __global const uint *starts, const uint starts_shift,
     __global const uint *bitmap, const uint bitmap_shift, __global const uint *sieve, const uint sieve_mask,
     // How many, unused, then run and combination of each.
@@ -105,7 +105,7 @@ __kernel void search(
             Keys all;
             uint lane[FLIGHT * WIDTH];
         } keys;
-        keys.all = key_of(ARGS);
+        keys.all = key_of(ARGS, 0);
         SAME some = 0;
 #pragma unroll
         for (int target = 0; target < TARGETS; target++) {
@@ -131,8 +131,9 @@ __kernel void search(
 #if WIDTH == 1
     for (uint at = from; at < to; at++) {
         WORDS(at)
-        uint key = key_of(ARGS).of[0], bit = key & sieve_mask;
-        if (IN(sieve, bit) && has_key(key, &many)) {
+        Keys next;
+        uint key = key_of(ARGS, &next).of[0], bit = key & sieve_mask;
+        if (IN(sieve, bit) && has_key(key, next.of[0], &many)) {
             hit(hits, hits_max, run, at);
         }
     }
@@ -143,10 +144,10 @@ __kernel void search(
         union {
             Keys all[AHEAD];
             uint lane[KEYS_AHEAD];
-        } keys;
+        } keys, next;
         for (uint ahead = 0; ahead < AHEAD; ahead++) {
             WORDS(at + ahead * FLIGHT * WIDTH)
-            keys.all[ahead] = key_of(ARGS);
+            keys.all[ahead] = key_of(ARGS, &next.all[ahead]);
         }
         uint passed[KEYS_AHEAD + 1], count = 0;
 #pragma unroll 8
@@ -157,7 +158,7 @@ __kernel void search(
         }
         for (uint place = 0; place < count; place++) {
             uint lane = passed[place];
-            if (has_key(keys.lane[lane], &many) && at + lane < to) {
+            if (has_key(keys.lane[lane], next.lane[lane], &many) && at + lane < to) {
                 hit(hits, hits_max, run, at + lane);
             }
         }

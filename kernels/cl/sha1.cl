@@ -14,7 +14,7 @@
 // The word of the step 16 later.
 #define NEXT(m0, m2, m8, m13) m0 = rotate(m13 ^ m8 ^ m2 ^ m0, (V)(1));
 
-static inline Keys key_of(PARAMS)
+static inline Keys key_of(PARAMS, Keys *next)
 {
     V m0 = (V)(w0_0), m1 = (V)(w1_0), m2 = (V)(w2_0), m3 = (V)(w3_0);
     V m4 = (V)(w4_0), m5 = (V)(w5_0), m6 = (V)(w6_0), m7 = (V)(w7_0);
@@ -157,6 +157,11 @@ static inline Keys key_of(PARAMS)
     STEP(LAST, b, c, d, e, a, m10)
     NEXT(m11, m13, m3, m8)
     STEP(LAST, a, b, c, d, e, m11)
+#if MANY
+    NEXT(m12, m14, m4, m9)
+    STEP(LAST, e, a, b, c, d, m12)
+    NEXT_KEYS({{rotate(d, (V)(30))}})
+#endif
     Keys keys = {{rotate(e, (V)(30))}};
     return keys;
 }

@@ -15,7 +15,7 @@
 // The word of the step 16 later.
 #define NEXT(m0, m1, m9, m14) m0 += SMALL0(m1) + m9 + SMALL1(m14);
 
-static inline Keys key_of(PARAMS)
+static inline Keys key_of(PARAMS, Keys *next)
 {
     V m0 = (V)(w0_0), m1 = (V)(w1_0), m2 = (V)(w2_0), m3 = (V)(w3_0);
     V m4 = (V)(w4_0), m5 = (V)(w5_0), m6 = (V)(w6_0), m7 = (V)(w7_0);
@@ -121,6 +121,11 @@ static inline Keys key_of(PARAMS)
     STEP(b, c, d, e, f, g, h, a, m7, 0x682e6ff3u)
     NEXT(m8, m9, m1, m6)
     STEP(a, b, c, d, e, f, g, h, m8, 0x748f82eeu)
+#if MANY
+    NEXT(m9, m10, m2, m7)
+    STEP(h, a, b, c, d, e, f, g, m9, 0x78a5636fu)
+    NEXT_KEYS({{g}})
+#endif
     Keys keys = {{h}};
     return keys;
 }

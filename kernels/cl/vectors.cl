@@ -32,3 +32,12 @@ typedef struct {
     V of[FLIGHT];
 } Keys;
 
+// Of many targets some has the key of one in a few thousand candidates. So the outcome of the step behind is looked up too: no
+// step changes the key by then.
+#define MANY (TARGETS == 0)
+#if MANY
+#define NEXT_KEYS(...) Keys nexts = __VA_ARGS__; *next = nexts;
+#else
+#define NEXT_KEYS(...)
+#endif
+

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use starfarm_protocol::spec::Algorithm;
 
-use crate::block::{Block, Layout};
+use crate::block::{Block, Layout, Words};
 use crate::digest::{ALL_WORDS, Digest};
 use crate::md5::Md5;
 use crate::ntlm::Ntlm;
@@ -29,12 +29,13 @@ struct Facts {
     layout: Layout,
     /// The step whose outcome is the key, where these words change in a run; 0 where it is always the same.
     key_step: fn(&[usize]) -> usize,
-    digest: fn(&Block) -> crate::block::Words,
+    digest: fn(&Block) -> Words,
+    next_aim: fn(&Words) -> u32,
 }
 
 fn facts(algorithm: Algorithm) -> Facts {
     fn of<D: Digest>(source: &'static str) -> Facts {
-        Facts { source, layout: D::LAYOUT, key_step: D::key_step, digest: D::digest }
+        Facts { source, layout: D::LAYOUT, key_step: D::key_step, digest: D::digest, next_aim: D::next_aim }
     }
     match algorithm {
         Algorithm::Md5 => of::<Md5>(include_str!("../cl/md5.cl")),
@@ -63,7 +64,7 @@ pub struct Stretch<'a> {
 
 /// The digests as the program is given them.
 pub struct DeviceTargets<'a> {
-    /// Of few targets eight words each, of many their keys, sorted.
+    /// Of few targets eight words each, of many their keys, sorted, each with the outcome of the step behind.
     pub words: Vec<u32>,
     /// Of many: where the keys with the same leading bits begin.
     pub starts: &'a [u32],
@@ -129,8 +130,10 @@ impl Search {
             }
             Some(bitmap) => {
                 let (bits, bitmap_shift) = bitmap.parts();
-                let words = targets.keys().to_vec();
-                let sieve = sieve(&words);
+                let next_aim = facts(self.algorithm()).next_aim;
+                let keys = targets.keys().iter().zip(&targets.digests);
+                let words = keys.flat_map(|(key, digest)| [*key, next_aim(digest)]).collect();
+                let sieve = sieve(targets.keys());
                 DeviceTargets { words, starts, starts_shift, bitmap: bits, bitmap_shift, sieve }
             }
         }

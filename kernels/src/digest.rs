@@ -30,6 +30,9 @@ pub(crate) trait Digest {
     /// The key that a candidate of this run has if `digest` is its digest.
     fn aim(block: &Block, varying: &[usize], digest: &Words) -> u32;
 
+    /// The outcome of the step behind the key's, of a candidate with this digest, where all words may change.
+    fn next_aim(digest: &Words) -> u32;
+
     /// The digest of one candidate.
     fn digest(block: &Block) -> Words;
 }
@@ -76,6 +79,9 @@ macro_rules! sha {
             }
             fn aim(_block: &Block, _varying: &[usize], digest: &Words) -> u32 {
                 aim(digest)
+            }
+            fn next_aim(digest: &Words) -> u32 {
+                next_aim(digest)
             }
             fn digest(block: &Block) -> Words {
                 finish(compress(*block), INITIAL)

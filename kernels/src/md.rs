@@ -91,6 +91,9 @@ impl<F: Family> Digest for F {
         }
         b
     }
+    fn next_aim(digest: &Words) -> u32 {
+        digest[3].wrapping_sub(INITIAL[3])
+    }
     fn digest(block: &Block) -> Words {
         let schedule = Self::start::<u32>(block, &[]).schedule;
         let mut state = INITIAL;

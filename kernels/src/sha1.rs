@@ -24,6 +24,10 @@ fn aim(digest: &Words) -> u32 {
     digest[4].wrapping_sub(INITIAL[4])
 }
 
+fn next_aim(digest: &Words) -> u32 {
+    digest[3].wrapping_sub(INITIAL[3])
+}
+
 /// The state after 80 steps, the initial words not yet added.
 #[inline(always)]
 fn compress<V: Lanes>(mut message: [V; 16]) -> [V; 5] {

@@ -39,8 +39,17 @@ fn key<V: Lanes>(message: [V; 16]) -> V {
 /// The key of a candidate with this digest. It has the words `a` and `e` of the last four steps, and a step adds the same to the
 /// word `a` of four steps before, which gives its `e`, as to what the words `a` in between make, which gives its `a`.
 fn aim(digest: &Words) -> u32 {
+    earlier(digest, 4)
+}
+
+fn next_aim(digest: &Words) -> u32 {
+    earlier(digest, 3)
+}
+
+/// The word `a` so many steps before those whose outcomes the digest has.
+fn earlier(digest: &Words, steps: usize) -> u32 {
     let mut last: [u32; 8] = std::array::from_fn(|word| digest[word].wrapping_sub(INITIAL[word]));
-    for _ in 0..4 {
+    for _ in 0..steps {
         let [a, x, y, z, e, f, g, h] = last;
         let earlier = e.wrapping_sub(a.wrapping_sub(outer(x, y, z)));
         last = [x, y, z, earlier, f, g, h, 0];

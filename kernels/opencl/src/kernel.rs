@@ -74,7 +74,7 @@ impl DeviceKernel {
             (0, _) => String::new(),
             (major, minor) => format!("-cl-std=CL{major}.{minor}"),
         };
-        let program = session.program(&text, &options).map_err(|error| named(error, &work))?;
+        let program = session.program(&text, &options).map_err(|error| named(error, &work, &text))?;
         let kernel = session.kernel_of(&program, &work.kernel).map_err(|_| {
             OpenClError::Build(format!("{} has no kernel that is called `{}`", work.file, work.kernel))
         })?;
@@ -254,7 +254,7 @@ fn text(work: &KernelWork, sizes: &[u128]) -> String {
     let list: Vec<String> = sizes.iter().map(|size| format!("{size}UL")).collect();
     let _ = writeln!(text, "__constant ulong SIZES[DIGITS] = {{{}}};", list.join(", "));
     text.push_str(include_str!("../cl/before.cl"));
-    let _ = write!(text, "#line 1 \"{}\"\n{}\n#line 1 \"starfarm\"\n", work.file, work.source);
+    let _ = write!(text, "{}{}\n#line 1 \"starfarm\"\n", start(work), work.source);
     for (name, Counter { reduce, of }) in &work.counters {
         let (kind, word) = (of.word(), reduce.word().to_uppercase());
         let _ = writeln!(text, "STARFARM_{word}({kind}, starfarm_reduce_{name})");
@@ -262,12 +262,19 @@ fn text(work: &KernelWork, sizes: &[u128]) -> String {
     text
 }
 
-/// What the compiler said of the user's text, with the lines that it means.
-fn named(error: OpenClError, work: &KernelWork) -> OpenClError {
+/// What stands before the user's text.
+fn start(work: &KernelWork) -> String {
+    format!("#line 1 \"{}\"\n", work.file)
+}
+
+/// What the compiler said of the user's text, with the lines that it means. `text` is the whole program.
+fn named(error: OpenClError, work: &KernelWork, text: &str) -> OpenClError {
     let OpenClError::Build(log) = error else { return error };
     let lines: Vec<&str> = work.source.lines().collect();
+    let before = text.find(&start(work)).map_or(0, |at| text[..at].lines().count() + 1);
     let mut said = String::new();
     for line in log.lines().filter(|line| !line.trim().is_empty()) {
+        let line = &in_its_file(line, work, before, lines.len());
         let _ = writeln!(said, "{line}");
         let place = line.split_once(&format!("{}:", work.file)).map(|(_, rest)| rest);
         let number = place.and_then(|rest| rest.split([':', ')', ' ']).next()?.parse::<usize>().ok());
@@ -277,6 +284,20 @@ fn named(error: OpenClError, work: &KernelWork) -> OpenClError {
         }
     }
     OpenClError::Build(said)
+}
+
+/// A line of a compiler that counts the lines of the whole program, as NVIDIA's does (`<kernel>:70:14: error`), with the file
+/// and line that it means. So many lines come before those of the user's text.
+fn in_its_file(line: &str, work: &KernelWork, before: usize, lines: usize) -> String {
+    let mut parts = line.splitn(3, ':');
+    let (name, number) = (parts.next(), parts.next().and_then(|number| number.parse::<usize>().ok()));
+    let is_place = name.is_some_and(|name| !name.contains(' ') && name != work.file);
+    match (number.and_then(|number| number.checked_sub(before)), parts.next()) {
+        (Some(number), Some(rest)) if is_place && (1..=lines).contains(&number) => {
+            format!("{}:{number}:{rest}", work.file)
+        }
+        _ => line.to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -316,11 +337,20 @@ mod tests {
 
     #[test]
     fn an_error_has_its_line() {
-        let said = |log: &str| named(OpenClError::Build(log.into()), &work()).to_string();
+        let whole = text(&work(), &[10]);
+        let said = |log: &str| named(OpenClError::Build(log.into()), &work(), &whole).to_string();
         let text = said("error: a.cl:2:11: use of undeclared identifier 'y'\n");
         assert!(text.ends_with("a.cl:2:11: use of undeclared identifier 'y'\n    int x = y;"), "{text}");
         let twice = said("a.cl:2:11: error\n  int x = y;\n          ^\n");
         assert_eq!(twice.matches("int x = y;").count(), 1, "{twice}");
         assert!(said("a.cl:99: error").ends_with("a.cl:99: error"));
+        let line = whole.lines().position(|line| line.contains("int x = y")).unwrap() + 1;
+        let text = said(&format!("<kernel>:{line}:11: error: use of undeclared identifier 'y'"));
+        assert!(
+            text.ends_with("a.cl:2:11: error: use of undeclared identifier 'y'\n    int x = y;"),
+            "{text}"
+        );
+        let ours = format!("<kernel>:{}:1: warning", line - 2);
+        assert!(said(&ours).ends_with(&ours));
     }
 }
