@@ -78,7 +78,12 @@ impl Session {
     /// Takes a program from the cache, or compiles it.
     pub(crate) fn program(&self, source: &str, options: &str) -> Result<Compiled, OpenClError> {
         let compile = || {
-            Program::create_and_build_from_source(&self.context, source, options).map_err(OpenClError::Build)
+            let built = Program::create_and_build_from_source(&self.context, source, options);
+            // The crate puts its own words before the compiler's.
+            built.map_err(|said| match said.split_once("build log: ") {
+                Some((_, log)) => OpenClError::Build(log.to_owned()),
+                None => OpenClError::Build(said),
+            })
         };
         let Some((cache, device)) = &self.cache else {
             return Ok(Compiled { program: compile()?, units: KeptUnits::default(), new: None });
