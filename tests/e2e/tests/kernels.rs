@@ -107,8 +107,7 @@ fn kernel(farm: &Farm, text: &str, keys: &str, units: &str) -> String {
 
 const EVIL: &str = "__kernel void k(__global const ulong *base, ulong count, __global long *sum) {
     ulong unit = base[0] + get_global_id(0);
-    volatile int goes_on = 1;
-    if (unit == 30000) while (goes_on) {}
+    if (unit == 30000) while (((volatile __global long *)sum)[0] != 123456789) {}
     if (unit == 50000) ((volatile __global long *)sum)[1L << 42] = 1;
     sum[get_global_id(0)] = unit;
 }";
