@@ -13,6 +13,13 @@ pub enum OpenClError {
     Build(String),
     /// A call failed: what was asked for, and the error's name.
     Call(&'static str, String),
+    /// One unit alone has more hits than there is room for.
+    TooManyHits {
+        /// Its hits.
+        hits: u32,
+        /// How many there is room for.
+        room: u32,
+    },
 }
 
 impl OpenClError {
@@ -29,6 +36,9 @@ impl fmt::Display for OpenClError {
                 f.write_str("no OpenCL platform was found: install the driver of the device and the loader (libOpenCL.so.1)")
             }
             Self::Build(log) => write!(f, "the OpenCL program cannot be compiled: {}", log.trim()),
+            Self::TooManyHits { hits, room } => {
+                write!(f, "one unit has {hits} hits, and the job's `hits` has room for {room}: submit it with more")
+            }
             Self::Call(what, error) => write!(f, "the OpenCL device failed to {what}: {error}"),
         }
     }

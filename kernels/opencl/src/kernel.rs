@@ -62,6 +62,9 @@ pub enum Left {
     Report(Report),
 }
 
+/// Has the compiler keep what the kernel's arguments are.
+const ARG_INFO: &str = "-cl-kernel-arg-info";
+
 impl DeviceKernel {
     /// Compiles a kernel for a device, which may take seconds.
     ///
@@ -71,13 +74,14 @@ impl DeviceKernel {
         let session = Session::open(device)?;
         let text = text(&work, &sizes);
         let options = match work.needs.opencl {
-            (0, _) => String::new(),
-            (major, minor) => format!("-cl-std=CL{major}.{minor}"),
+            (0, _) => ARG_INFO.to_owned(),
+            (major, minor) => format!("{ARG_INFO} -cl-std=CL{major}.{minor}"),
         };
         let program = session.program(&text, &options).map_err(|error| named(error, &work, &text))?;
         let kernel = session.kernel_of(&program, &work.kernel).map_err(|_| {
             OpenClError::Build(format!("{} has no kernel that is called `{}`", work.file, work.kernel))
         })?;
+        check_arguments(&kernel, &work)?;
         let counting = |(name, counter): (&String, &Counter)| {
             let reduce = session.kernel_of(&program, &format!("starfarm_reduce_{name}"))?;
             let (values, best) = (session.empty(8)?, session.empty(LANES * 8)?);
@@ -181,10 +185,11 @@ impl DeviceKernel {
         if let Some(hits) = &self.hits {
             let mut head = [0];
             self.session.read(hits, &mut head)?;
-            if head[0] > self.work.hits && units > 1 {
-                return Ok(None);
+            if head[0] > self.work.hits {
+                let all = OpenClError::TooManyHits { hits: head[0], room: self.work.hits };
+                return if units > 1 { Ok(None) } else { Err(all) };
             }
-            let mut words = vec![0; 1 + 2 * head[0].min(self.work.hits) as usize];
+            let mut words = vec![0; 1 + 2 * head[0] as usize];
             self.session.read(hits, &mut words)?;
             // What names a unit beyond the launch is a slip of the kernel's.
             let pairs = words[1..].chunks_exact(2).filter(|pair| u64::from(pair[0]) < units);
@@ -197,6 +202,51 @@ impl DeviceKernel {
         }
         Ok(Some(Left::Report(report)))
     }
+}
+
+/// What the kernel is given, in this order: the name of each, and its type where it must be that one.
+fn arguments(work: &KernelWork) -> Vec<(&str, Option<String>)> {
+    let mut given = vec![("base", Some("ulong*".to_owned())), ("count", Some("ulong".to_owned()))];
+    given.extend((work.hits > 0).then(|| ("hits", Some("uint*".to_owned()))));
+    given.extend((work.block_bytes > 0).then_some(("blocks", None)));
+    let counters = work.counters.iter();
+    given.extend(counters.map(|(name, counter)| (name.as_str(), Some(format!("{}*", counter.of.word())))));
+    given
+}
+
+/// The kernel takes what it is given.
+fn check_arguments(kernel: &Kernel, work: &KernelWork) -> Result<(), OpenClError> {
+    let (given, KernelWork { file, kernel: name, .. }) = (arguments(work), work);
+    let takes = kernel.num_args().map_err(OpenClError::of("tell of a kernel"))?;
+    if takes as usize != given.len() {
+        let names: Vec<_> = given.iter().map(|(name, _)| *name).collect();
+        return Err(OpenClError::Build(format!(
+            "{file}: `{name}` has {takes} arguments, and this job gives it {}: {}",
+            given.len(),
+            names.join(", ")
+        )));
+    }
+    for (index, (argument, wanted)) in (0..).zip(given) {
+        // Some drivers tell no types, and some none of a program from the cache.
+        let (Some(wanted), Ok(told)) = (wanted, kernel.get_arg_type_name(index)) else { continue };
+        if let Some(told) = plain_type(&told)
+            && told != wanted
+        {
+            return Err(OpenClError::Build(format!(
+                "{file}: argument {} of `{name}`, `{argument}`, has type {told}: this job gives it {wanted}",
+                index + 1
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// A number's type, or that of a pointer to numbers, as OpenCL C writes it in short; none where it is another.
+fn plain_type(told: &str) -> Option<String> {
+    let told = told.trim_end_matches('\0').replace("unsigned ", "u").replace(' ', "");
+    let of = told.trim_end_matches('*');
+    let known = ["char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", "float", "double"];
+    known.contains(&of).then_some(told)
 }
 
 /// The size of groups of so many work items.
@@ -332,6 +382,20 @@ mod tests {
             "STARFARM_MIN(double, starfarm_reduce_best)\n",
         ] {
             assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_type_is_known_however_it_is_written() {
+        for (told, known) in [
+            ("ulong*", Some("ulong*")),
+            ("unsigned long *\0", Some("ulong*")),
+            ("uint", Some("uint")),
+            ("size_t", None),
+            ("float4*", None),
+            ("mine*", None),
+        ] {
+            assert_eq!(plain_type(told).as_deref(), known, "{told}");
         }
     }
 

@@ -84,18 +84,55 @@ fn a_host_that_does_not_read_its_job_is_noticed() {
     assert_eq!(units(&farm.results(&id)["hits"]), [26_u128.pow(5) - 1]);
 }
 
-/// A driver that ends whoever loads it.
-fn crashing_driver(dir: &Path) -> PathBuf {
-    let (source, library) = (dir.join("crash.c"), dir.join("libcrash.so"));
-    std::fs::write(
-        &source,
-        "#include <stdlib.h>\n__attribute__((constructor)) static void f(void) { abort(); }\n",
-    )
-    .unwrap();
-    let built = Command::new("cc").args(["-shared", "-fPIC", "-o"]).args([&library, &source]).status();
+/// A driver of our own, from its text in C.
+fn driver(dir: &Path, text: &str) -> PathBuf {
+    let (source, library) = (dir.join("driver.c"), dir.join("libdriver.so"));
+    std::fs::write(&source, text).unwrap();
+    let built = Command::new("cc").args(["-shared", "-fPIC", "-w", "-o"]).args([&library, &source]).status();
     assert!(built.unwrap().success(), "a linker is there, or this test would not be");
     library
 }
+
+/// A driver that ends whoever loads it.
+const CRASHES: &str = "#include <stdlib.h>\n__attribute__((constructor)) static void f(void) { abort(); }\n";
+
+/// PoCL's driver, whose device is gone while there is a file of the name `GONE`: as of a card that fell off its bus, no call
+/// finds it. The numbers are places in the table of calls of the ICD loader's ABI.
+const VANISHES: &str = r#"
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+static void *(*address)();
+static int (*create)(), (*launch)();
+static int gone(void) { return access(getenv("GONE"), F_OK) == 0; }
+static void *context(void *p, int n, void *d, void *f, void *u, int *error) {
+    if (gone()) { if (error) *error = -2; return 0; }
+    return ((void *(*)(void *, int, void *, void *, void *, int *))create)(p, n, d, f, u, error);
+}
+static int range(void *q, void *k, unsigned n, void *o, void *g, void *l, unsigned e, void *w, void *ev) {
+    if (gone()) return -2;
+    return launch(q, k, n, o, g, l, e, w, ev);
+}
+static void patch(void ***platform) {
+    void **table = platform[0];
+    if (table[4] == context) return;
+    char *page = (char *)((unsigned long)table & -4096L);
+    mprotect(page, (char *)(table + 60) - page, PROT_READ | PROT_WRITE);
+    create = table[4]; launch = table[59];
+    table[4] = context; table[59] = range;
+}
+static int platforms(unsigned room, void ****list, unsigned *number) {
+    int status = ((int (*)())address("clIcdGetPlatformIDsKHR"))(room, list, number);
+    if (status == 0 && list && room) patch(list[0]);
+    return status;
+}
+void *clGetExtensionFunctionAddress(const char *name) {
+    if (!address) address = dlsym(dlopen("libpocl.so.2", RTLD_NOW), "clGetExtensionFunctionAddress");
+    return strcmp(name, "clIcdGetPlatformIDsKHR") ? address(name) : platforms;
+}
+"#;
 
 /// What a worker finds where these libraries are the drivers of OpenCL.
 fn probe_with(drivers: &[&str], args: &[&str]) -> Reply {
@@ -114,7 +151,7 @@ fn a_machine_without_a_driver_or_with_a_broken_one_has_no_devices() {
         return;
     }
     let dir = TempDir::new();
-    let crash = crashing_driver(dir.path());
+    let crash = driver(dir.path(), CRASHES);
     let crash = crash.to_str().unwrap();
     for (drivers, words) in [(&[][..], "no OpenCL platform was found"), (&[crash][..], "signal 6")] {
         let table = &probe_with(drivers, &["--probe"]).exits(0).stdout.clone();
@@ -146,4 +183,52 @@ fn a_worker_without_a_driver_works_and_one_that_needs_it_says_so() {
     farm.wait(&id).exits(0);
     assert_eq!(units(&farm.results(&id)["hits"]), [26_u128.pow(5) - 1]);
     farm.workers[0].until_says("no devices beside the cores: no OpenCL platform was found");
+}
+
+/// The device of a farm's worker by that driver, and the file that makes it vanish.
+fn vanishing(test: &str) -> Option<(Farm, PathBuf)> {
+    a_device(test)?;
+    let mut farm = Farm::start();
+    let (vendors, gone) = (farm.temp().path().join("vendors"), farm.temp().path().join("gone"));
+    std::fs::create_dir(&vendors).unwrap();
+    let driver = driver(farm.temp().path(), VANISHES);
+    std::fs::write(vendors.join("0.icd"), driver.to_str().unwrap()).unwrap();
+    let mut command = program("starfarm-worker", farm.temp().path());
+    command.args(worker_args("a", &farm.state().join("worker.join"), &farm.worker_state("a")));
+    command.args(["--slots", "1", "--devices", "0"]).env("OCL_ICD_VENDORS", &vendors).env("GONE", &gone);
+    let daemon = Daemon::start("a", command, farm.temp().path());
+    farm.workers.push(daemon);
+    Some((farm, gone))
+}
+
+#[test]
+fn a_device_that_vanishes_is_sick_until_it_is_back_and_no_unit_is_to_blame() {
+    let test = "a_device_that_vanishes_is_sick_until_it_is_back_and_no_unit_is_to_blame";
+    let Some((farm, gone)) = vanishing(test) else { return };
+    let is_sick = || farm.ask(&["nodes"])["nodes"][0]["devices"][0]["slots"][0]["state"] == "sick";
+    // A unit of the second job is a launch, so that the one at which the device goes looks like one that fails.
+    farm.temp().write(
+        "slow.cl",
+        "__kernel void slow(__global const ulong *base, ulong count, __global ulong *sum) {
+            for (int i = 0; i < 30000000; i++) sum[0] = sum[0] * 5 + i;
+            sum[0] = 1;
+        }",
+    );
+    let kernel = format!(
+        "[space]\nkind = \"range\"\nfrom = 0\nto = 60\n[task]\nexecutor = \"opencl\"\nkernel = {:?}\n\
+         counters = {{ sum = \"sum ulong\" }}\n",
+        farm.temp().path().join("slow.cl").to_str().unwrap()
+    );
+    for job in [search(2, ""), kernel] {
+        let id = farm.submit_text(&job);
+        until("the device computes", || {
+            !hosts(farm.temp().path()).is_empty() && farm.job(&id)["units_done"] != "0"
+        });
+        std::fs::write(&gone, "").unwrap();
+        until("it is sick", is_sick);
+        std::fs::remove_file(&gone).unwrap();
+        until("it is back", || !is_sick());
+        farm.wait(&id).exits(0);
+        assert_eq!(farm.job(&id)["units_failed"], "0");
+    }
 }

@@ -157,6 +157,39 @@ fn what_cannot_be_compiled_is_named_with_its_line() {
     dry_run(&farm, &good).exits(2).says(&["undeclared_thing"]);
 }
 
+#[test]
+fn a_kernel_with_other_arguments_than_it_is_given_is_refused_in_words() {
+    let Some(farm) = farm("a_kernel_with_other_arguments_than_it_is_given_is_refused_in_words") else {
+        return;
+    };
+    let keys = "counters = { sum = \"sum long\" }";
+    for (arguments, says) in [
+        ("__global long *sum", "`k` has 1 arguments, and this job gives it 3: base, count, sum"),
+        (
+            "__global const ulong *base, uint count, __global long *sum",
+            "argument 2 of `k`, `count`, has type uint: this job gives it ulong",
+        ),
+        ("__global const ulong *base, ulong count, __global double *sum", "this job gives it long*"),
+    ] {
+        let text = format!("__kernel void k({arguments}) {{ sum[get_global_id(0)] = 1; }}");
+        dry_run(&farm, &kernel(&farm, &text, keys, "1000")).exits(2).says(&[says]);
+    }
+}
+
+#[test]
+fn a_unit_with_more_hits_than_there_is_room_for_fails_and_says_so() {
+    let Some(farm) = farm("a_unit_with_more_hits_than_there_is_room_for_fails_and_says_so") else { return };
+    let text = "__kernel void k(__global const ulong *base, ulong count, __global uint *hits) {
+        if (base[0] + get_global_id(0) == 700) for (uint i = 0; i < 9; i++) hit(hits, i);
+    }";
+    let id = farm.submit_text(&kernel(&farm, text, "hits = 8", "1000"));
+    farm.wait(&id).exits(1);
+    let job = farm.job(&id);
+    assert_eq!((&job["units_done"], &job["failures"][0]["unit"]), (&"999".into(), &"700".into()));
+    let said = farm.results(&id).to_string();
+    assert!(said.contains("one unit has 9 hits, and the job's `hits` has room for 8"), "{said}");
+}
+
 /// The next job fills a node that lacks the device, and it is said who lacks what.
 #[test]
 fn a_job_that_needs_a_card_waits_for_one_and_others_do_not() {

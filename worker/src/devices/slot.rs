@@ -164,6 +164,12 @@ impl DeviceSlot {
             (Ok(()), _) => Err(KernelEnded::Device(Ended::Cancelled)),
             (Err(Failure::Device(why)), Some(units)) => {
                 self.host = None;
+                // Of one unit alone it is to be said that it fails: not where the device is gone, which fails again now.
+                if units.1 - units.0 == 1
+                    && let Err(failure) = self.make_ready(ask)
+                {
+                    return Err(KernelEnded::Device(self.ended(failure)));
+                }
                 Err(KernelEnded::Launch { units, hangs: why.starts_with(IT_HANGS), why })
             }
             // A driver that crashes over a user's text does so again.
@@ -190,14 +196,8 @@ impl DeviceSlot {
         }
     }
 
-    /// Asks the host for the units, once it is ready for the job; `on` hears all that it says of them. Where the flag is raised
-    /// it stops, and that is no error.
-    fn try_ask(
-        &mut self,
-        ask: &Ask<'_>,
-        patience: Duration,
-        on: &mut dyn FnMut(Reply) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
+    /// Starts a host where there is none, and has it prepare the job where it has not.
+    fn make_ready(&mut self, ask: &Ask<'_>) -> Result<(), Failure> {
         if self.host.is_none() {
             self.prepared = None;
             let started = Host::start(self.number);
@@ -222,6 +222,19 @@ impl DeviceSlot {
                 Heard::Reply(_) | Heard::Cancelled => return Err(out_of_turn()),
             }
         }
+        Ok(())
+    }
+
+    /// Asks the host for the units, once it is ready for the job; `on` hears all that it says of them. Where the flag is raised
+    /// it stops, and that is no error.
+    fn try_ask(
+        &mut self,
+        ask: &Ask<'_>,
+        patience: Duration,
+        on: &mut dyn FnMut(Reply) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        self.make_ready(ask)?;
+        let host = self.host.as_mut().expect("it was made ready");
         self.scans += 1;
         let ((lo, hi), number) = (ask.units, self.scans);
         host.ask(&Request::Scan { number, lo: Units(lo), hi: Units(hi), most: ask.most }, patience)?;
