@@ -87,7 +87,7 @@ fn is_none(bytes: &u64) -> bool {
 
 impl fmt::Display for DeviceNeeds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = self.device.map_or("device", DeviceKind::word);
+        let kind = self.device.map_or("any kind", DeviceKind::word);
         write!(f, "{kind}")?;
         if let (major @ 1.., minor) = self.opencl {
             write!(f, ", OpenCL {major}.{minor} or later")?;

@@ -28,8 +28,8 @@ pub struct Options {
     /// Tasks that run at once [default: the number of cores]
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u16).range(1..=i64::from(SLOTS_MAX)))]
     pub slots: Option<u16>,
-    /// OpenCL devices that run searches beside the cores: gpu (cards and other accelerators), all, none, or numbers of
-    /// --probe such as 0,2
+    /// OpenCL devices that run searches and kernels beside the cores: gpu (cards and other accelerators), all, none, or
+    /// numbers of --probe such as 0,2
     #[arg(long, value_name = "WHICH", default_value = "gpu", value_parser = Choice::parse)]
     pub devices: Choice,
     /// Cards that programs may be given: all, none, or numbers of --probe such as 0,2 [default: all that

@@ -202,6 +202,8 @@ fn a_job_that_needs_a_card_waits_for_one_and_others_do_not() {
     let much = needs(&format!("device = \"{lacks}\", api = \"opencl>=1.2\", memory = \"1GiB\""));
     let first = farm.submit_text(&kernel(&farm, EVIL, &much, "1000"));
     let next = farm.submit_text(&kernel(&farm, EVIL, &needs(&format!("device = \"{has}\"")), "1000"));
+    let dry = dry_run(&farm, &kernel(&farm, EVIL, &much, "1000")).exits(0).stdout.clone();
+    assert!(dry.contains("not compiled: this machine has no such device"), "{dry}");
     farm.wait(&next).exits(0);
     assert_eq!(farm.job(&first)["units_done"], "0");
     let said = farm.cli(&["job", "explain", &first]).exits(0).stdout.clone();

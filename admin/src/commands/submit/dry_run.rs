@@ -48,6 +48,9 @@ pub(super) struct DryRun {
     /// A device of this machine that the kernel was compiled for; none where there is none that suits, or no kernel.
     #[serde(skip_serializing_if = "Option::is_none")]
     compiled_for: Option<String>,
+    /// A kernel runs, wherever it is compiled.
+    #[serde(skip)]
+    is_kernel: bool,
 }
 
 #[derive(Serialize)]
@@ -97,6 +100,7 @@ pub(super) fn describe(job: &JobFile) -> Result<DryRun, Failure> {
             }
             _ => None,
         },
+        is_kernel: matches!(job.spec.work, Work::OpenCl(_)),
     })
 }
 
@@ -197,6 +201,9 @@ impl Document for DryRun {
         }
         if let Some(device) = &self.compiled_for {
             pairs.push(("kernel", Cell::new(format!("compiled for {device}"))));
+        } else if self.is_kernel {
+            let why = "not compiled: this machine has no such device, so the first node tells what is wrong with it";
+            pairs.push(("kernel", Cell::new(why)));
         }
         facts(&pairs, style)
     }
