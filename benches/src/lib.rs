@@ -5,7 +5,7 @@ pub mod bare;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use starfarm_e2e::Daemon;
+use starfarm_e2e::{Daemon, Pid};
 
 /// Threads that programs are run on, as many as the machines have cores that the figures are for.
 pub const THREADS: usize = 2;
@@ -38,4 +38,18 @@ pub fn kib(daemon: &Daemon, key: &str) -> i64 {
     let status = std::fs::read_to_string(path).expect("the daemon runs");
     let line = status.lines().find_map(|line| line.strip_prefix(key)).expect("Linux prints this line");
     line.trim().trim_end_matches(" kB").parse().expect("a number of KiB")
+}
+
+/// Seconds that those threads of a process have run whose names are `of` these. Clock ticks would miss most of what runs for a
+/// millisecond.
+pub fn cpu_seconds(pid: Pid, of: impl Fn(&str) -> bool) -> f64 {
+    let threads = std::fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero())).expect("it runs");
+    let ran_ns = |thread: std::io::Result<std::fs::DirEntry>| {
+        // A thread may end meanwhile.
+        let folder = thread.ok()?.path();
+        let name = std::fs::read_to_string(folder.join("comm")).ok()?;
+        let text = std::fs::read_to_string(folder.join("schedstat")).ok()?;
+        if of(name.trim()) { text.split(' ').next()?.parse::<f64>().ok() } else { None }
+    };
+    threads.filter_map(ran_ns).sum::<f64>() / 1e9
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use starfarm_benches::median;
+use starfarm_benches::{cpu_seconds, median};
 use starfarm_e2e::{Farm, Pid, Pty, program};
 use starfarm_protocol::ids::{Boot, Epoch};
 use starfarm_protocol::join::JoinFile;
@@ -57,9 +57,9 @@ fn main() {
             .env_remove("NO_COLOR");
         let mut top = Pty::start(&command, farm.temp().path(), 120, 40);
         top.until_shows(&format!("nodes {nodes}/{nodes}"));
-        let (before, written) = (cpu_seconds(top.program.pid()), top.bytes());
+        let (before, written) = (cpu_seconds(top.program.pid(), |_| true), top.bytes());
         with.push(share_of_core(farm.scheduler.pid(), time));
-        screen.push((cpu_seconds(top.program.pid()) - before) / time.as_secs_f64());
+        screen.push((cpu_seconds(top.program.pid(), |_| true) - before) / time.as_secs_f64());
         bytes.push((top.bytes() - written) as f64 / time.as_secs_f64());
         top.press("q");
         assert_eq!(top.program.wait(), 0, "{}", top.program.log());
@@ -79,20 +79,9 @@ fn main() {
 
 /// Processor time of a process in that time, as a share of a core.
 fn share_of_core(pid: Pid, time: Duration) -> f64 {
-    let (before, start) = (cpu_seconds(pid), Instant::now());
+    let (before, start) = (cpu_seconds(pid, |_| true), Instant::now());
     std::thread::sleep(time);
-    (cpu_seconds(pid) - before) / start.elapsed().as_secs_f64()
-}
-
-/// Time that all threads of a process have run so far. Clock ticks would miss most of what runs for a millisecond.
-fn cpu_seconds(pid: Pid) -> f64 {
-    let threads = std::fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero())).expect("it runs");
-    let ran_ns = |thread: std::io::Result<std::fs::DirEntry>| {
-        // A thread may end meanwhile.
-        let text = std::fs::read_to_string(thread.ok()?.path().join("schedstat")).ok()?;
-        text.split(' ').next()?.parse::<f64>().ok()
-    };
-    threads.filter_map(ran_ns).sum::<f64>() / 1e9
+    (cpu_seconds(pid, |_| true) - before) / start.elapsed().as_secs_f64()
 }
 
 struct Member {
