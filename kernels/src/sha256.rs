@@ -2,7 +2,7 @@
 //! names back.
 
 use crate::block::{Block, Layout, Words};
-use crate::digest::{Digest, finish, sha, spread};
+use crate::digest::{Digest, finish, spread};
 use crate::lanes::Lanes;
 
 /// SHA-256 of a candidate's bytes.
@@ -27,26 +27,59 @@ const CONSTANTS: [u32; 64] = [
     0x748f_82ee, 0x78a5_636f, 0x84c8_7814, 0x8cc7_0208, 0x90be_fffa, 0xa450_6ceb, 0xbef9_a3f7, 0xc671_78f2,
 ];
 
-sha!(Sha256);
-
-/// The word `a` after 57 steps, the earliest that a digest tells.
-#[inline(always)]
-fn key<V: Lanes>(message: [V; 16]) -> V {
-    let (state, message) = before_last(message);
-    step(state, message[8], 56)[0]
+/// A batch at hand. What the block does to the words 16 to 31 of the message schedule is added up where a word changes, since most
+/// do not.
+pub(crate) struct Run<V> {
+    block: [V; 16],
+    /// The block, each word with the constant of its step.
+    added: [V; 16],
+    /// What the block adds to the words 16 to 31.
+    next: [V; 16],
 }
 
-/// The key of a candidate with this digest. It has the words `a` and `e` of the last four steps, and a step adds the same to the
-/// word `a` of four steps before, which gives its `e`, as to what the words `a` in between make, which gives its `a`.
-fn aim(digest: &Words) -> u32 {
-    earlier(digest, 4)
+impl Digest for Sha256 {
+    const LAYOUT: Layout = Layout { big_endian: true, stride: 1 };
+    type Run<V: Lanes> = Run<V>;
+
+    fn key_step(_varying: &[usize]) -> usize {
+        0
+    }
+    #[inline(always)]
+    fn start<V: Lanes>(block: &Block, _varying: &[usize]) -> Run<V> {
+        let added = std::array::from_fn(|word| V::splat(block[word].wrapping_add(CONSTANTS[word])));
+        let next = std::array::from_fn(|to| V::splat(to_next(block, to)));
+        Run { block: spread(block), added, next }
+    }
+    #[inline(always)]
+    fn set<V: Lanes>(run: &mut Run<V>, word: usize, values: V) {
+        let word = word & 15;
+        run.block[word] = values;
+        run.added[word] = values.add(V::splat(CONSTANTS[word]));
+        for to in REACHES.into_iter().filter_map(|further| word.checked_sub(further)) {
+            run.next[to] = to_next(&run.block, to);
+        }
+    }
+    /// The word `a` after 57 steps, the earliest that a digest tells.
+    #[inline(always)]
+    fn key<V: Lanes>(run: &Run<V>) -> V {
+        let (state, message) = before_last(run);
+        step(state, message[8], 56)[0]
+    }
+    fn aim(_block: &Block, _varying: &[usize], digest: &Words) -> u32 {
+        earlier(digest, 4)
+    }
+    fn next_aim(digest: &Words) -> u32 {
+        earlier(digest, 3)
+    }
+    fn digest(block: &Block) -> Words {
+        let (state, message) = before_last(&Self::start::<u32>(block, &[]));
+        finish(group::<u32, 8>(state, &message, 56), INITIAL)
+    }
 }
 
-fn next_aim(digest: &Words) -> u32 {
-    earlier(digest, 3)
-}
-
-/// The word `a` so many steps before those whose outcomes the digest has.
+/// The word `a` so many steps before those whose outcomes the digest has. It has the words `a` and `e` of the last four steps, and
+/// a step adds the same to the word `a` of four steps before, which gives its `e`, as to what the words `a` in between make, which
+/// gives its `a`.
 fn earlier(digest: &Words, steps: usize) -> u32 {
     let mut last: [u32; 8] = std::array::from_fn(|word| digest[word].wrapping_sub(INITIAL[word]));
     for _ in 0..steps {
@@ -57,24 +90,49 @@ fn earlier(digest: &Words, steps: usize) -> u32 {
     last[3]
 }
 
-/// The state after 64 steps, the initial words not yet added.
-fn compress(message: [u32; 16]) -> [u32; 8] {
-    let (state, message) = before_last(message);
-    group::<u32, 8>(state, &message, 56)
+/// How much further the words of the block are that word 16 of the schedule is made of.
+const REACHES: [usize; 4] = [0, 1, 9, 14];
+
+/// What the words of the block add to word 16 + `to` of the schedule.
+#[inline(always)]
+fn to_next<V: Lanes>(block: &[V; 16], to: usize) -> V {
+    let mut sum = block[to];
+    if let Some(word) = block.get(to + 1) {
+        sum = sum.add(small0(*word));
+    }
+    if let Some(word) = block.get(to + 9) {
+        sum = sum.add(*word);
+    }
+    if let Some(word) = block.get(to + 14) {
+        sum = sum.add(small1(*word));
+    }
+    sum
 }
 
 /// The state after 56 steps, and the last words of the message schedule.
 #[inline(always)]
-fn before_last<V: Lanes>(mut message: [V; 16]) -> ([V; 8], [V; 16]) {
+fn before_last<V: Lanes>(run: &Run<V>) -> ([V; 8], [V; 16]) {
     let mut state = spread(&INITIAL);
-    state = group::<V, 0>(state, &message, 0);
-    state = group::<V, 8>(state, &message, 8);
-    for first in [16, 32] {
-        expand(&mut message);
-        state = group::<V, 0>(state, &message, first);
-        state = group::<V, 8>(state, &message, first + 8);
+    for added in &run.added[..8] {
+        state = step_of(state, *added);
     }
-    // Apart from the loop, so that what is not used of it costs nothing.
+    for added in &run.added[8..] {
+        state = step_of(state, *added);
+    }
+    let mut message = run.next;
+    for t in 2..7 {
+        message[t] = message[t].add(small1(message[t - 2]));
+    }
+    for t in 7..15 {
+        message[t] = message[t].add(small1(message[t - 2])).add(message[t - 7]);
+    }
+    message[15] = message[15].add(small1(message[13])).add(message[8]).add(small0(message[0]));
+    state = group::<V, 0>(state, &message, 16);
+    state = group::<V, 8>(state, &message, 24);
+    expand(&mut message);
+    state = group::<V, 0>(state, &message, 32);
+    state = group::<V, 8>(state, &message, 40);
+    // Apart, so that what is not used of it costs nothing.
     expand(&mut message);
     (group::<V, 0>(state, &message, 48), message)
 }
@@ -90,8 +148,13 @@ fn group<V: Lanes, const AT: usize>(mut state: [V; 8], message: &[V; 16], first:
 
 /// Step number `number`, with its message word.
 #[inline(always)]
-fn step<V: Lanes>([a, b, c, d, e, f, g, h]: [V; 8], word: V, number: usize) -> [V; 8] {
-    let added = word.add(V::splat(CONSTANTS[number]));
+fn step<V: Lanes>(state: [V; 8], word: V, number: usize) -> [V; 8] {
+    step_of(state, word.add(V::splat(CONSTANTS[number])))
+}
+
+/// A step with its message word, to which its constant was added.
+#[inline(always)]
+fn step_of<V: Lanes>([a, b, c, d, e, f, g, h]: [V; 8], added: V) -> [V; 8] {
     let big1 = e.rotate_left(26).parity(e.rotate_left(21), e.rotate_left(7));
     let t1 = h.add(added).add(e.select(f, g)).add(big1);
     [t1.add(outer(a, b, c)), a, b, c, d.add(t1), e, f, g]
@@ -109,8 +172,16 @@ fn outer<V: Lanes>(a: V, b: V, c: V) -> V {
 fn expand<V: Lanes>(message: &mut [V; 16]) {
     for t in 0..16 {
         let (w15, w2) = (message[(t + 1) & 15], message[(t + 14) & 15]);
-        let small0 = w15.rotate_left(25).parity(w15.rotate_left(14), w15.shift_right(3));
-        let small1 = w2.rotate_left(15).parity(w2.rotate_left(13), w2.shift_right(10));
-        message[t] = message[t].add(small0).add(message[(t + 9) & 15]).add(small1);
+        message[t] = message[t].add(small0(w15)).add(message[(t + 9) & 15]).add(small1(w2));
     }
+}
+
+#[inline(always)]
+fn small0<V: Lanes>(word: V) -> V {
+    word.rotate_left(25).parity(word.rotate_left(14), word.shift_right(3))
+}
+
+#[inline(always)]
+fn small1<V: Lanes>(word: V) -> V {
+    word.rotate_left(15).parity(word.rotate_left(13), word.shift_right(10))
 }
