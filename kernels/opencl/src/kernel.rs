@@ -74,8 +74,12 @@ impl DeviceKernel {
         let session = Session::open(device)?;
         let text = text(&work, &sizes);
         let options = match work.needs.opencl {
-            (0, _) => ARG_INFO.to_owned(),
-            (major, minor) => format!("{ARG_INFO} -cl-std=CL{major}.{minor}"),
+            // A version of the language for each of the platform: there is no OpenCL C 1.0 to ask for, nor 2.1 and 2.2.
+            (0, _) | (1, 0) => ARG_INFO.to_owned(),
+            (1, 1) => format!("{ARG_INFO} -cl-std=CL1.1"),
+            (1, _) => format!("{ARG_INFO} -cl-std=CL1.2"),
+            (2, _) => format!("{ARG_INFO} -cl-std=CL2.0"),
+            _ => format!("{ARG_INFO} -cl-std=CL3.0"),
         };
         let program = session.program(&text, &options).map_err(|error| named(error, &work, &text))?;
         let kernel = session.kernel_of(&program, &work.kernel).map_err(|_| {
