@@ -45,7 +45,7 @@ pub(crate) fn plain_aim<D: Digest>(digest: &Words) -> u32 {
     D::aim(&[0; 16], &ALL_WORDS, digest)
 }
 
-/// The block with each word in all lanes: how both SHAs begin a run.
+/// The block with each word in all lanes: how a SHA begins a run.
 #[inline(always)]
 pub(crate) fn spread<V: Lanes, const WORDS: usize>(words: &[u32; WORDS]) -> [V; WORDS] {
     let mut spread = [V::splat(0); WORDS];
@@ -54,42 +54,6 @@ pub(crate) fn spread<V: Lanes, const WORDS: usize>(words: &[u32; WORDS]) -> [V; 
     }
     spread
 }
-
-/// Makes a SHA a [`Digest`]: its file has `INITIAL`, `compress`, and the key, which is the same in any run, and its aim.
-macro_rules! sha {
-    ($name:ident) => {
-        impl Digest for $name {
-            const LAYOUT: Layout = Layout { big_endian: true, stride: 1 };
-            type Run<V: Lanes> = [V; 16];
-
-            fn key_step(_varying: &[usize]) -> usize {
-                0
-            }
-            #[inline(always)]
-            fn start<V: Lanes>(block: &Block, _varying: &[usize]) -> [V; 16] {
-                spread(block)
-            }
-            #[inline(always)]
-            fn set<V: Lanes>(run: &mut [V; 16], word: usize, values: V) {
-                run[word & 15] = values;
-            }
-            #[inline(always)]
-            fn key<V: Lanes>(run: &[V; 16]) -> V {
-                key(*run)
-            }
-            fn aim(_block: &Block, _varying: &[usize], digest: &Words) -> u32 {
-                aim(digest)
-            }
-            fn next_aim(digest: &Words) -> u32 {
-                next_aim(digest)
-            }
-            fn digest(block: &Block) -> Words {
-                finish(compress(*block), INITIAL)
-            }
-        }
-    };
-}
-pub(crate) use sha;
 
 /// The digest out of the last state: the initial words are added.
 pub(crate) fn finish<const WORDS: usize>(state: [u32; WORDS], initial: [u32; WORDS]) -> Words {

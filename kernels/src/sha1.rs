@@ -2,7 +2,7 @@
 //! back.
 
 use crate::block::{Block, Layout, Words};
-use crate::digest::{Digest, finish, sha, spread};
+use crate::digest::{Digest, finish, spread};
 use crate::lanes::Lanes;
 
 /// SHA-1 of a candidate's bytes.
@@ -12,7 +12,35 @@ const INITIAL: [u32; 5] = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476, 0
 /// One constant for each 20 steps.
 const CONSTANTS: [u32; 4] = [0x5a82_7999, 0x6ed9_eba1, 0x8f1b_bcdc, 0xca62_c1d6];
 
-sha!(Sha1);
+impl Digest for Sha1 {
+    const LAYOUT: Layout = Layout { big_endian: true, stride: 1 };
+    type Run<V: Lanes> = [V; 16];
+
+    fn key_step(_varying: &[usize]) -> usize {
+        0
+    }
+    #[inline(always)]
+    fn start<V: Lanes>(block: &Block, _varying: &[usize]) -> [V; 16] {
+        spread(block)
+    }
+    #[inline(always)]
+    fn set<V: Lanes>(run: &mut [V; 16], word: usize, values: V) {
+        run[word & 15] = values;
+    }
+    #[inline(always)]
+    fn key<V: Lanes>(run: &[V; 16]) -> V {
+        key(*run)
+    }
+    fn aim(_block: &Block, _varying: &[usize], digest: &Words) -> u32 {
+        aim(digest)
+    }
+    fn next_aim(digest: &Words) -> u32 {
+        next_aim(digest)
+    }
+    fn digest(block: &Block) -> Words {
+        finish(compress(*block), INITIAL)
+    }
+}
 
 /// The last word of the state, which is ready four steps before the others; those are left out by the compiler.
 #[inline(always)]
