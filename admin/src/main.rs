@@ -27,6 +27,9 @@ fn main() -> ExitCode {
     if let Some(code) = starfarm_scheduler::keep_if_asked() {
         return code;
     }
+    if starfarm_worker::host_if_asked() {
+        return ExitCode::SUCCESS;
+    }
     let cli = match cli::Cli::read(std::env::args_os()) {
         Ok(cli) => cli,
         Err(error) if error.use_stderr() && is_json(asked_for()) => {

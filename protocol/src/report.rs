@@ -49,12 +49,43 @@ pub struct Best {
 pub enum Value {
     /// A whole one, exact.
     Whole(#[serde(with = "text")] i128),
-    /// Any other; null where it is none, as the least of nothing but NaN.
-    Real(#[serde(deserialize_with = "real")] f64),
+    /// Any other. JSON has no word for those that are not finite: `"Infinity"`, `"-Infinity"`, and null for what is no
+    /// number, as the least of nothing but NaN.
+    Real(#[serde(with = "real")] f64),
 }
 
-fn real<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
-    Ok(Option::<f64>::deserialize(deserializer)?.unwrap_or(f64::NAN))
+mod real {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+    const INFINITY: &str = "Infinity";
+    const BELOW_ALL: &str = "-Infinity";
+
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Written {
+        Number(f64),
+        Word(String),
+        None,
+    }
+
+    pub(super) fn serialize<S: Serializer>(number: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+        match *number {
+            f64::INFINITY => INFINITY.serialize(serializer),
+            f64::NEG_INFINITY => BELOW_ALL.serialize(serializer),
+            // NaN becomes null.
+            number => number.serialize(serializer),
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+        match Written::deserialize(deserializer)? {
+            Written::Number(number) => Ok(number),
+            Written::None => Ok(f64::NAN),
+            Written::Word(word) if word == INFINITY => Ok(f64::INFINITY),
+            Written::Word(word) if word == BELOW_ALL => Ok(f64::NEG_INFINITY),
+            Written::Word(_) => Err(de::Error::custom("this is no number")),
+        }
+    }
 }
 
 mod text {
@@ -178,8 +209,21 @@ mod tests {
         assert_eq!(report.line().trim(), line);
         assert_eq!(serde_json::from_str::<Report>(line).unwrap(), report);
         assert_eq!(Report::default().line(), "{}\n");
+        for (written, real) in
+            [("\"Infinity\"", f64::INFINITY), ("\"-Infinity\"", f64::NEG_INFINITY), ("1e308", 1e308)]
+        {
+            assert_eq!(serde_json::from_str::<Value>(written).unwrap(), Value::Real(real));
+            assert_eq!(
+                serde_json::to_value(Value::Real(real)).unwrap(),
+                serde_json::from_str::<serde_json::Value>(written).unwrap()
+            );
+        }
         let nothing: Value = serde_json::from_str("null").unwrap();
         assert!(nothing.real().is_nan());
+        assert_eq!(serde_json::to_string(&nothing).unwrap(), "null");
+        for wrong in ["\"infinity\"", "\"\"", "true", "[]"] {
+            assert!(serde_json::from_str::<Value>(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

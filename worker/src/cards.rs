@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use starfarm_protocol::devices::{DeviceFacts, DeviceKind};
 use starfarm_protocol::resources::GPUS_MAX;
 
+use crate::devices::Listed;
 use crate::system_files::value;
 
 /// Whose card it is, and so which variable shows it.
@@ -48,6 +49,8 @@ pub(crate) struct Card {
     pub(crate) vendor: Vendor,
     /// What the vendor's variable has for it: a number or a name.
     pub(crate) name: String,
+    /// Its address on the PCI bus, as the system writes it; none where that is not known.
+    pub(crate) place: Option<String>,
 }
 
 /// The cards of the machine whose files lie below `root`, which is `/`: those of a vendor in the order of their places.
@@ -66,32 +69,48 @@ pub(crate) fn visible(cards: Vec<Card>, variable: impl Fn(&str) -> Option<String
             let by_name = || its.iter().find(|card| card.name == name);
             // A part of a card, or one whose files are hidden, is one by its name.
             let model = its.first().map_or_else(|| format!("{vendor:?}"), |card| card.model.clone());
-            let part = || Card { model, vendor, name: name.to_owned() };
+            let part = || Card { model, vendor, name: name.to_owned(), place: None };
             match by_number.or_else(by_name) {
                 Some(card) => Some(card.clone()),
                 None => name.contains(['-', '.']).then(part),
             }
         };
-        names.map_while(named).collect()
+        // One that is named twice is one.
+        names.map_while(named).fold(Vec::new(), |mut cards, card| {
+            if !cards.contains(&card) {
+                cards.push(card);
+            }
+            cards
+        })
     };
     let mut visible: Vec<Card> = Vendor::ALL.into_iter().flat_map(of).collect();
     visible.truncate(GPUS_MAX as usize);
     visible
 }
 
-/// Which of `cards` each device is, by their numbers: drivers list cards in the order of their places, as we do.
-pub(crate) fn of_devices(cards: &[Card], devices: &[DeviceFacts]) -> Vec<Option<usize>> {
+/// Which of `cards` each device is, by their numbers: the one in the same place or, where no driver tells that, of one vendor
+/// both lists are in the order of the places.
+pub(crate) fn of_devices(cards: &[Card], devices: &[Listed]) -> Vec<Option<usize>> {
     let vendor = |device: &DeviceFacts| {
         let is_of = |vendor: &Vendor| device.platform.contains(vendor.platform());
         Vendor::ALL.into_iter().find(is_of).filter(|_| device.kind == DeviceKind::Gpu)
     };
     let mut seen = Vec::new();
-    let card = |device: &DeviceFacts| {
-        let vendor = vendor(device)?;
+    let card = |Listed { facts, place, .. }: &Listed| {
+        if place.is_some()
+            && let Some(number) = cards.iter().position(|card| card.place == *place)
+        {
+            return Some(number);
+        }
+        let vendor = vendor(facts)?;
+        let its: Vec<usize> = (0..cards.len()).filter(|number| cards[*number].vendor == vendor).collect();
+        // It is where no card is: one that is a part of the processor.
+        if place.is_some() && its.iter().all(|number| cards[*number].place.is_some()) {
+            return None;
+        }
         let place = seen.iter().filter(|of| **of == vendor).count();
         seen.push(vendor);
-        let mut its = cards.iter().enumerate().filter(|(_, card)| card.vendor == vendor);
-        its.nth(place).map(|(number, _)| number)
+        its.get(place).copied()
     };
     devices.iter().map(card).collect()
 }
@@ -125,11 +144,11 @@ fn nvidia(root: &Path) -> Vec<Card> {
         let text = fs::read_to_string(dir.join("information")).ok()?;
         // Without the right to know it, its name is made of question marks.
         let name = value(&text, "GPU UUID").filter(|name| name.starts_with("GPU-") && !name.contains('?'));
-        Some((value(&text, "Model")?.to_owned(), name.map(str::to_owned)))
+        Some((value(&text, "Model")?.to_owned(), name.map(str::to_owned), address(dir)))
     });
-    let card = |(number, (model, name)): (usize, (String, Option<String>))| {
+    let card = |(number, (model, name, place)): (usize, (String, Option<String>, Option<String>))| {
         let name = name.unwrap_or_else(|| number.to_string());
-        Card { model, vendor: Vendor::Nvidia, name }
+        Card { model, vendor: Vendor::Nvidia, name, place }
     };
     cards.into_iter().enumerate().map(card).collect()
 }
@@ -139,22 +158,44 @@ fn amd(root: &Path) -> Vec<Card> {
     let models = each(&root.join("sys/class/kfd/kfd/topology/nodes"), |dir| {
         let text = |file| fs::read_to_string(dir.join(file)).ok();
         let is_gpu = text("gpu_id")?.trim() != "0";
-        let model = text("name").map(|name| format!("AMD {}", name.trim()));
-        is_gpu.then(|| model.unwrap_or_else(|| "AMD GPU".to_owned()))
+        let model = text("name").map_or_else(|| "AMD GPU".to_owned(), |name| format!("AMD {}", name.trim()));
+        let properties = text("properties").unwrap_or_default();
+        let number = |name| property(&properties, name)?.parse::<u32>().ok();
+        let place = number("location_id").map(|at| {
+            let (domain, bus, slot) = (number("domain").unwrap_or(0), at >> 8, at & 0xff);
+            format!("{domain:04x}:{bus:02x}:{:02x}.{:x}", slot >> 3, slot & 7)
+        });
+        is_gpu.then_some((model, place))
     });
-    let card =
-        |(number, model): (usize, String)| Card { model, vendor: Vendor::Amd, name: number.to_string() };
+    let card = |(number, (model, place)): (usize, (String, Option<String>))| Card {
+        model,
+        vendor: Vendor::Amd,
+        name: number.to_string(),
+        place,
+    };
     models.into_iter().enumerate().map(card).collect()
+}
+
+/// A property of a node of AMD's compute driver.
+fn property<'a>(properties: &'a str, name: &str) -> Option<&'a str> {
+    properties.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')).map(str::trim)
+}
+
+/// The PCI address that a folder is named by.
+fn address(dir: &Path) -> Option<String> {
+    let name = dir.file_name()?.to_str()?.to_ascii_lowercase();
+    (name.contains(':') && name.contains('.')).then_some(name)
 }
 
 /// Cards of Intel with memory of their own; what a processor brings along has none.
 fn intel(root: &Path) -> Vec<Card> {
-    let card = |number: usize| Card {
+    let card = |(number, dir): (usize, PathBuf)| Card {
         model: "Intel GPU".to_owned(),
         vendor: Vendor::Intel,
         name: number.to_string(),
+        place: fs::canonicalize(dir.join("device")).ok().and_then(|dir| address(&dir)),
     };
-    (0..intel_cards(root).len()).map(card).collect()
+    intel_cards(root).into_iter().enumerate().map(card).collect()
 }
 
 /// The folders of these.
@@ -173,8 +214,8 @@ pub(crate) fn amd_folder(root: &Path, name: &str) -> Option<PathBuf> {
     let minors = each(&root.join("sys/class/kfd/kfd/topology/nodes"), |dir| {
         let text = |file| fs::read_to_string(dir.join(file)).ok();
         let properties = text("properties").unwrap_or_default();
-        let minor = properties.lines().find_map(|line| line.strip_prefix("drm_render_minor "));
-        (text("gpu_id")?.trim() != "0").then(|| minor.map(|minor| minor.trim().to_owned()))
+        let minor = property(&properties, "drm_render_minor");
+        (text("gpu_id")?.trim() != "0").then(|| minor.map(str::to_owned))
     });
     let minor = minors.into_iter().nth(number)??;
     Some(root.join(format!("sys/class/drm/renderD{minor}/device")))
@@ -196,6 +237,8 @@ fn each<T>(dir: &Path, read: impl Fn(&Path) -> Option<T>) -> Vec<T> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::symlink;
+
     use super::*;
     use crate::testing::TempDir;
 
@@ -220,7 +263,15 @@ mod tests {
             write(&format!("{node}/gpu_id"), &format!("{id}\n"));
             write(&format!("{node}/name"), &format!("gfx{id}\n"));
         }
-        write("sys/class/drm/card1/device/vendor", "0x8086\n");
+        // The places of two of them: bus, then device and function in one byte.
+        for (node, at, domain) in [(1, 0xc301, 0), (2, 0xc400, 1)] {
+            let properties = format!("simd_count 4\nlocation_id {at}\ndomain {domain}\n");
+            write(&format!("sys/class/kfd/kfd/topology/nodes/{node}/properties"), &properties);
+        }
+        let intel = "sys/devices/pci0000:9a/0000:9a:00.0";
+        write(&format!("{intel}/vendor"), "0x8086\n");
+        fs::create_dir_all(dir.0.join("sys/class/drm/card1")).unwrap();
+        symlink(dir.0.join(intel), dir.0.join("sys/class/drm/card1/device")).unwrap();
         write("sys/class/drm/card1/lmem_total_bytes", "17179869184\n");
         // A processor's own.
         write("sys/class/drm/card0/device/vendor", "0x8086\n");
@@ -258,6 +309,7 @@ mod tests {
         assert_eq!(seen("1,0"), ["1", FIRST]);
         assert_eq!(seen(FIRST), [FIRST]);
         assert_eq!(seen("MIG-77,0"), ["MIG-77", FIRST]);
+        assert_eq!(seen(Box::leak(format!("0,{FIRST},1,0").into_boxed_str())), [FIRST, "1"], "twice is once");
         for nothing in ["", "-1", "NoDevFiles", "7"] {
             assert_eq!(seen(nothing), [""; 0], "{nothing}");
         }
@@ -266,8 +318,10 @@ mod tests {
 
     #[test]
     fn devices_are_cards_of_their_vendor_in_the_same_order() {
-        let device =
-            |platform: &str, kind| DeviceFacts { platform: platform.into(), kind, ..Default::default() };
+        let device = |platform: &str, kind| Listed {
+            facts: DeviceFacts { platform: platform.into(), kind, ..Default::default() },
+            ..Listed::default()
+        };
         let devices = [
             device("AMD Accelerated Parallel Processing", DeviceKind::Gpu),
             device("Portable Computing Language", DeviceKind::Cpu),
@@ -281,6 +335,32 @@ mod tests {
         let cards = read(&machine().0);
         let wanted = [Some(2), None, Some(0), None, Some(3), Some(5), Some(1), None];
         assert_eq!(of_devices(&cards, &devices), wanted);
+    }
+
+    #[test]
+    fn a_device_is_the_card_in_its_place_whatever_the_order_and_the_platform() {
+        let device = |platform: &str, place: &str| Listed {
+            facts: DeviceFacts { platform: platform.into(), kind: DeviceKind::Gpu, ..Default::default() },
+            place: Some(place.to_owned()),
+            before: 0,
+        };
+        let cards = read(&machine().0);
+        let places: Vec<_> = cards.iter().map(|card| card.place.as_deref()).collect();
+        let (amd, intel) = (Some("0000:c3:00.1"), Some("0000:9a:00.0"));
+        assert_eq!(
+            places,
+            [Some("0000:01:00.0"), Some("0000:41:00.0"), amd, Some("0001:c4:00.0"), None, intel]
+        );
+        let devices = [
+            device("NVIDIA CUDA", "0000:41:00.0"),
+            device("rusticl", "0000:c3:00.1"),
+            // The processor's own.
+            device("Intel(R) OpenCL Graphics", "0000:00:02.0"),
+            device("Intel(R) OpenCL Graphics", "0000:9a:00.0"),
+            // Of a card of AMD the place is not known.
+            device("AMD Accelerated Parallel Processing", "0000:c5:00.0"),
+        ];
+        assert_eq!(of_devices(&cards, &devices), [Some(1), Some(2), None, Some(5), Some(2)]);
     }
 
     #[test]

@@ -12,25 +12,25 @@ mod serve;
 mod slot;
 mod words;
 
+use std::ffi::OsStr;
 use std::io::Read;
-use std::path::Path;
-use std::process::ChildStdout;
-use std::time::Duration;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use starfarm_protocol::devices::{DEVICE_KINDS_MAX, DeviceFacts, DeviceKind, DeviceNeeds};
 use starfarm_protocol::resources::GPUS_MAX;
 use starfarm_protocol::spec::JobSpec;
 use starfarm_worker_core::AlikeDevices;
 
-use self::host::{HANGS, Heard, Host};
+use self::host::{HANGS, Heard, Host, Lines, Piece};
 use self::words::{Reply, Request};
 use crate::WorkerError;
-use crate::exec::Relative;
+use crate::exec::{Relative, wait};
 
-pub(crate) use serve::{ForDevice, serve};
+pub(crate) use serve::{ForDevice, asked_for, serve};
 pub(crate) use slot::{Ask, DeviceSlot, Ended, KernelEnded, Ran};
-pub use words::HostWork;
-pub(crate) use words::Left;
+pub(crate) use words::{HostWork, Left, Listed};
 
 /// So long a driver may take to say what there is.
 const LIST: Duration = Duration::from_secs(20);
@@ -70,8 +70,20 @@ impl Choice {
         }
     }
 
+    /// All that are named are there: of `all`, which this is said of.
+    ///
+    /// # Errors
+    /// One is not.
+    pub(crate) fn are_there(&self, flag: &str, has: &str, all: usize, what: &str) -> Result<(), WorkerError> {
+        let Self::Numbers(numbers) = self else { return Ok(()) };
+        let Some(missing) = numbers.iter().find(|number| **number >= all) else { return Ok(()) };
+        Err(WorkerError::Usage(format!(
+            "{flag} {missing}: {has} {all} {what}, which `starfarm worker --probe` lists"
+        )))
+    }
+
     /// Device number `number` is one of them.
-    pub(crate) fn has(&self, number: usize, facts: &DeviceFacts) -> bool {
+    fn has(&self, number: usize, facts: &DeviceFacts) -> bool {
         match self {
             Self::Gpu => facts.kind != DeviceKind::Cpu,
             Self::All => true,
@@ -82,23 +94,40 @@ impl Choice {
 }
 
 /// A child that only tells something, line by line. Dropping it kills it.
-pub(crate) struct Watcher(Relative);
+pub(crate) struct Watcher {
+    /// Until it is dropped.
+    child: Option<Relative>,
+    lines: Lines,
+}
 
 impl Watcher {
     pub(crate) fn start(work: HostWork) -> std::io::Result<Self> {
-        host::start(work).map(Self)
+        let mut child = host::start(work)?;
+        let lines = Lines::of(child.child.stdout.take().expect("it is a pipe"));
+        Ok(Self { child: Some(child), lines })
     }
 
-    /// What it says; asked for once.
-    pub(crate) fn output(&mut self) -> ChildStdout {
-        self.0.child.stdout.take().expect("it is a pipe")
+    /// What it says next; none where it says nothing for so long, or will not say more.
+    pub(crate) fn next(&mut self, patience: Duration) -> Option<Vec<u8>> {
+        let until = Instant::now() + patience;
+        loop {
+            if let Some(line) = self.lines.next() {
+                return Some(line);
+            }
+            let [ready] = wait([Some(self.lines.pipe.as_fd())], Some(until));
+            if ready.is_empty() && Instant::now() >= until
+                || !ready.is_empty()
+                    && !matches!(self.lines.read(), Ok(Piece::None | Piece::Part | Piece::Line))
+            {
+                return None;
+            }
+        }
     }
 }
 
 impl Drop for Watcher {
     fn drop(&mut self) {
-        let _ = self.0.child.kill();
-        let _ = self.0.child.wait();
+        self.child.take().into_iter().for_each(host::kill);
     }
 }
 
@@ -130,13 +159,15 @@ impl Alike {
     }
 }
 
-/// The devices that a worker uses, by kind. `cards` says which card each of all devices is.
+/// The devices that a worker uses, by kind. `cards` says which card each of all devices is; compiled programs are kept in
+/// `cache`.
 ///
 /// # Errors
 /// A device that is named is not there.
 pub(crate) fn chosen(
     choice: &Choice,
-    cards: impl FnOnce(&[DeviceFacts]) -> Vec<Option<u16>>,
+    cards: impl FnOnce(&[Listed]) -> Vec<Option<u16>>,
+    cache: Option<PathBuf>,
 ) -> Result<Vec<Alike>, WorkerError> {
     if *choice == Choice::None || *choice == Choice::Gpu && only_the_cores(Path::new("/")) {
         return Ok(Vec::new());
@@ -149,18 +180,12 @@ pub(crate) fn chosen(
             Vec::new()
         }
     };
-    if let Choice::Numbers(numbers) = choice
-        && let Some(missing) = numbers.iter().find(|number| **number >= devices.len())
-    {
-        return Err(WorkerError::Usage(format!(
-            "--devices {missing}: this machine has {} devices, which `starfarm worker --probe` lists",
-            devices.len()
-        )));
-    }
-    let cards = cards(&devices);
+    choice.are_there("--devices", "this machine has", devices.len(), "devices")?;
+    let (used, cards) = (used(choice, &devices), cards(&devices));
     let numbered = devices.into_iter().zip(cards).enumerate();
-    let used = numbered.filter(|(number, (facts, _))| choice.has(*number, facts));
-    let mut kinds = Alike::sorted(used.map(|(number, (facts, card))| DeviceSlot::new(number, facts, card)));
+    let used = numbered.filter(|(number, _)| used[*number]);
+    let slot = |(number, (device, card))| DeviceSlot::new(number, device, card, cache.clone());
+    let mut kinds = Alike::sorted(used.map(slot));
     if kinds.len() > DEVICE_KINDS_MAX {
         starfarm_net::say(&format!(
             "starfarm-worker: devices of {} kinds are too many: those of the first {DEVICE_KINDS_MAX} are used",
@@ -171,34 +196,79 @@ pub(crate) fn chosen(
     Ok(kinds)
 }
 
-/// All OpenCL drivers below `root`, which is `/`, make devices of the cores: to ask them takes time, and finds nothing.
-fn only_the_cores(root: &Path) -> bool {
-    if std::env::var_os("OCL_ICD_VENDORS").is_some() {
-        return false;
-    }
-    let entries = std::fs::read_dir(root.join("etc/OpenCL/vendors")).into_iter().flatten().flatten();
-    let mut drivers = entries.filter_map(|entry| std::fs::read_to_string(entry.path()).ok()).peekable();
-    drivers.peek().is_some() && drivers.all(|driver| driver.contains("pocl"))
+/// Which of the devices are used. A card that two platforms list is used by the first of them, unless numbers are named.
+pub(crate) fn used(choice: &Choice, devices: &[Listed]) -> Vec<bool> {
+    let is_seen = |number: usize, device: &Listed| {
+        let is_it =
+            |other: &Listed| other.place == device.place && other.facts.platform != device.facts.platform;
+        device.place.is_some() && devices[..number].iter().any(is_it)
+    };
+    let is_used = |(number, device): (usize, &Listed)| {
+        let again = !matches!(choice, Choice::Numbers(_)) && is_seen(number, device);
+        choice.has(number, &device.facts) && !again
+    };
+    devices.iter().enumerate().map(is_used).collect()
 }
 
-/// Whether a device of this machine can be made ready for a job: its name where one can, none where there is none that
-/// suits.
-///
-/// # Errors
-/// It cannot, since of the job; in words.
-pub fn check(spec: &JobSpec, needs: &DeviceNeeds) -> Result<Option<String>, String> {
-    let devices = list().unwrap_or_default();
-    let Some((number, facts)) = devices.into_iter().enumerate().find(|(_, facts)| needs.suits(facts)) else {
-        return Ok(None);
+/// What makes a driver of OpenCL list other devices than its files say.
+const DRIVER_VARIABLES: [&str; 4] =
+    ["OCL_ICD_VENDORS", "OCL_ICD_FILENAMES", "OPENCL_VENDOR_PATH", "POCL_DEVICES"];
+
+/// All OpenCL drivers below `root`, which is `/`, make devices of the cores: to ask them takes time, and finds nothing.
+fn only_the_cores(root: &Path) -> bool {
+    if DRIVER_VARIABLES.into_iter().any(|name| std::env::var_os(name).is_some()) {
+        return false;
+    }
+    let entries = |dir: &str| std::fs::read_dir(root.join(dir)).into_iter().flatten().flatten();
+    let mut drivers = entries("etc/OpenCL/vendors")
+        .filter_map(|entry| std::fs::read_to_string(entry.path()).ok())
+        .peekable();
+    // PoCL has a file for each kind of its devices, of cards as well.
+    let folders = entries("usr/lib").map(|entry| entry.path().join("pocl"));
+    let mut kinds = folders.flat_map(|dir| std::fs::read_dir(dir).into_iter().flatten().flatten()).peekable();
+    let is_of_cores =
+        |name: &OsStr| name == "libpocl-devices-basic.so" || name == "libpocl-devices-pthread.so";
+    drivers.peek().is_some()
+        && drivers.all(|driver| driver.contains("pocl"))
+        && kinds.peek().is_some()
+        && kinds.all(|file| is_of_cores(&file.file_name()))
+}
+
+/// What came of making a kernel ready on this machine.
+pub enum Compiled {
+    /// It compiles for the device of that name.
+    For(String),
+    /// Nobody can tell here: why, in words.
+    Unknown(String),
+}
+
+/// As [`crate::check`], and compiled programs are kept in `cache`.
+pub(crate) fn check(spec: &JobSpec, needs: &DeviceNeeds, cache: Option<PathBuf>) -> Result<Compiled, String> {
+    let devices = match list() {
+        Ok(devices) => devices,
+        Err(why) => return Ok(Compiled::Unknown(why)),
     };
-    let Ok(mut host) = Host::start(number) else { return Ok(None) };
-    let heard = host.ask(&Request::Prepare(Box::new(spec.clone())), HANGS).and_then(|()| host.hear(None));
+    let mut numbered = devices.into_iter().enumerate();
+    let Some((number, device)) = numbered.find(|(_, device)| needs.suits(&device.facts)) else {
+        let why = "this machine has no such device; `starfarm worker --probe` lists what it has";
+        return Ok(Compiled::Unknown(why.to_owned()));
+    };
+    let name = device.facts.name.clone();
+    let asked = Host::start(number, device, cache).and_then(|mut host| {
+        host.ask(&Request::Prepare(Box::new(spec.clone())), HANGS)?;
+        Ok(host)
+    });
+    let failed = |why: &str| Ok(Compiled::Unknown(format!("{name} of this machine failed: {why}")));
+    let heard = match asked {
+        Ok(mut host) => host.hear(None),
+        Err(lost) => return failed(&lost.why()),
+    };
     match heard {
-        Ok(Heard::Reply(Reply::Prepared)) => Ok(Some(facts.name)),
+        Ok(Heard::Reply(Reply::Prepared)) => Ok(Compiled::For(name)),
         Ok(Heard::Reply(Reply::Refused(why))) => Err(why),
-        Err(why) => Err(format!("the kernel cannot be compiled for {}: {why}", facts.name)),
-        // That is the device's own trouble.
-        Ok(_) => Ok(None),
+        Ok(Heard::Reply(Reply::Failed(why))) => failed(&why),
+        Ok(_) => failed("it says something that it was not asked"),
+        Err(lost) => Err(format!("the kernel cannot be compiled for {name}: {}", lost.why())),
     }
 }
 
@@ -206,7 +276,7 @@ pub fn check(spec: &JobSpec, needs: &DeviceNeeds) -> Result<Option<String>, Stri
 ///
 /// # Errors
 /// There are none, in words.
-pub(crate) fn list() -> Result<Vec<DeviceFacts>, String> {
+pub(crate) fn list() -> Result<Vec<Listed>, String> {
     let no = |error: std::io::Error| format!("devices cannot be listed: {error}");
     let mut child = host::start(HostWork::List).map_err(no)?;
     let mut output = child.child.stdout.take().expect("it is a pipe");
@@ -214,18 +284,16 @@ pub(crate) fn list() -> Result<Vec<DeviceFacts>, String> {
         let mut bytes = Vec::new();
         output.read_to_end(&mut bytes).map(|_| bytes)
     });
-    let ended = host::end_within(&mut child, LIST).map_err(no)?;
-    let bytes = reader.join().expect("a panic ends the process").map_err(no)?;
-    match ended {
-        None => Err(format!("the OpenCL driver did not say within {} s what there is", LIST.as_secs())),
-        Some(status) if status.success() => {
-            let listed: Result<Result<Vec<DeviceFacts>, String>, _> = serde_json::from_slice(&bytes);
-            listed.unwrap_or_else(|_| Err("the OpenCL driver wrote into its list of devices".to_owned()))
-        }
-        Some(status) => {
-            Err(format!("the OpenCL driver crashed when asked what there is ({})", host::ending(status)))
-        }
+    let Some(status) = host::end_within(&mut child, LIST).map_err(no)? else {
+        host::kill(child);
+        return Err(format!("the OpenCL driver did not say within {} s what there is", LIST.as_secs()));
+    };
+    if !status.success() {
+        return Err(format!("the OpenCL driver crashed when asked what there is ({})", host::ending(status)));
     }
+    let bytes = reader.join().expect("a panic ends the process").map_err(no)?;
+    let listed: Result<Result<Vec<Listed>, String>, _> = serde_json::from_slice(&bytes);
+    listed.unwrap_or_else(|_| Err("the OpenCL driver wrote into its list of devices".to_owned()))
 }
 
 #[cfg(test)]
@@ -238,8 +306,15 @@ mod tests {
         let vendors = dir.0.join("etc/OpenCL/vendors");
         assert!(!only_the_cores(&dir.0), "that there is no driver is said");
         std::fs::create_dir_all(&vendors).unwrap();
-        std::fs::write(vendors.join("pocl.icd"), "/usr/lib/x86_64-linux-gnu/libpocl.so.2.11.0\n").unwrap();
+        std::fs::write(vendors.join("pocl.icd"), "libpocl.so.2.11.0\n").unwrap();
+        assert!(!only_the_cores(&dir.0), "who knows what its devices are");
+        let kinds = dir.0.join("usr/lib/x86_64-linux-gnu/pocl");
+        std::fs::create_dir_all(&kinds).unwrap();
+        std::fs::write(kinds.join("libpocl-devices-pthread.so"), "").unwrap();
         assert!(only_the_cores(&dir.0));
+        std::fs::write(kinds.join("libpocl-devices-cuda.so"), "").unwrap();
+        assert!(!only_the_cores(&dir.0));
+        std::fs::remove_file(kinds.join("libpocl-devices-cuda.so")).unwrap();
         std::fs::write(vendors.join("nvidia.icd"), "libnvidia-opencl.so.1\n").unwrap();
         assert!(!only_the_cores(&dir.0));
     }
@@ -248,13 +323,35 @@ mod tests {
     fn like_devices_are_of_one_kind() {
         let device = |number, name: &str| {
             let facts = DeviceFacts { name: name.into(), ..DeviceFacts::default() };
-            DeviceSlot::new(number, facts, Some(number as u16))
+            let listed = Listed { facts, ..Listed::default() };
+            DeviceSlot::new(number, listed, Some(number as u16), None)
         };
         let devices =
             ["a", "b", "a", "c", "a"].into_iter().enumerate().map(|(number, name)| device(number, name));
         let kinds = Alike::sorted(devices);
         let cards: Vec<_> = kinds.iter().map(|kind| kind.config().cards).collect();
         assert_eq!(cards, [vec![Some(0), Some(2), Some(4)], vec![Some(1)], vec![Some(3)]]);
+    }
+
+    #[test]
+    fn a_card_of_two_platforms_is_one_device() {
+        let device = |platform: &str, place: Option<&str>| Listed {
+            facts: DeviceFacts { platform: platform.into(), kind: DeviceKind::Gpu, ..DeviceFacts::default() },
+            place: place.map(str::to_owned),
+            before: 0,
+        };
+        let (one, other) = (Some("0000:41:00.0"), Some("0000:42:00.0"));
+        let devices = [
+            device("NVIDIA CUDA", one),
+            device("rusticl", one),
+            device("rusticl", other),
+            // Parts of a card are where it is.
+            device("rusticl", other),
+            device("NVIDIA CUDA", None),
+            device("rusticl", None),
+        ];
+        assert_eq!(used(&Choice::Gpu, &devices), [true, false, true, true, true, true]);
+        assert_eq!(used(&Choice::Numbers(vec![0, 1]), &devices)[..3], [true, true, false]);
     }
 
     #[test]

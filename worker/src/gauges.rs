@@ -3,9 +3,9 @@
 //! seconds; while there is none, nothing is known.
 
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::Sender;
 use nvml_wrapper::Nvml;
@@ -19,6 +19,8 @@ use crate::options::usual_cards;
 
 /// How often the child looks.
 const PERIOD: Duration = Duration::from_secs(3);
+/// A child that says nothing for so long hangs in a driver's library, and is ended.
+const HANGS: Duration = Duration::from_secs(30);
 /// After a child that ended the next one comes so much later.
 const PAUSE: Duration = Duration::from_secs(60);
 
@@ -37,9 +39,8 @@ pub(crate) fn start(inbox: &Sender<Event>) -> io::Result<()> {
 /// Tells how the cards do, for the life of one child; nothing when nobody listens any more.
 fn watch(models: &[CardFigures], inbox: &Sender<Event>) -> Option<()> {
     if let Ok(mut watcher) = Watcher::start(HostWork::Watch) {
-        let lines = BufReader::new(watcher.output()).lines();
-        for line in lines.map_while(Result::ok) {
-            let Ok(figures) = serde_json::from_str(&line) else { break };
+        while let Some(line) = watcher.next(HANGS) {
+            let Ok(figures) = serde_json::from_slice(&line) else { break };
             inbox.send(Event::Cards(figures)).ok()?;
         }
     }
@@ -55,8 +56,16 @@ fn watch(models: &[CardFigures], inbox: &Sender<Event>) -> Option<()> {
 /// That of the pipe.
 pub(crate) fn serve(mut output: File) -> io::Result<()> {
     let cards = usual_cards();
-    let nvml = Nvml::builder().lib_path("libnvidia-ml.so.1".as_ref()).init().ok();
+    let open = || Nvml::builder().lib_path("libnvidia-ml.so.1".as_ref()).init().ok();
+    let (mut nvml, mut opened) = (open(), Instant::now());
     loop {
+        // A driver may be loaded after us.
+        if nvml.is_none()
+            && opened.elapsed() > PAUSE
+            && cards.iter().any(|card| card.vendor == Vendor::Nvidia)
+        {
+            (nvml, opened) = (open(), Instant::now());
+        }
         let figures: Vec<CardFigures> =
             cards.iter().map(|card| figures(Path::new("/"), card, nvml.as_ref())).collect();
         let mut line = serde_json::to_vec(&figures)?;

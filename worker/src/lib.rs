@@ -44,10 +44,30 @@ mod testing;
 mod values;
 mod verbose;
 
-pub use devices::{Choice, HostWork, check};
+use starfarm_protocol::devices::DeviceNeeds;
+use starfarm_protocol::spec::JobSpec;
+
+pub use devices::{Choice, Compiled};
 pub use error::WorkerError;
 pub use options::{Options, ProbeFormat, has};
 pub use values::Until;
+
+/// Whether a device of this machine can be made ready for a job, as one of a worker that is told nothing else.
+///
+/// # Errors
+/// It cannot, since of the job; in words.
+pub fn check(spec: &JobSpec, needs: &DeviceNeeds) -> Result<Compiled, String> {
+    devices::check(spec, needs, options::usual_kernel_cache())
+}
+
+/// Lives as the slot host that this process was started as, if it was. To be called before arguments are read: a host's first
+/// one says what it is, whatever those of its worker are.
+pub fn host_if_asked() -> bool {
+    let Some(work) = devices::asked_for() else { return false };
+    // Who reads it may have gone.
+    let _ = devices::serve(work, run::for_device, gauges::serve);
+    true
+}
 
 /// Runs a worker until it has drained, is refused or is stopped. Messages go to stderr. It takes over
 /// SIGINT and SIGTERM, and all orphans below this process, so that a process can do this once.
@@ -57,11 +77,6 @@ pub use values::Until;
 pub fn run(options: &Options) -> Result<(), WorkerError> {
     if options.warden {
         exec::keep_watch();
-        return Ok(());
-    }
-    if let Some(work) = options.slot_host {
-        // Who reads it may have gone.
-        let _ = devices::serve(work, options.kernel_cache(), run::for_device, gauges::serve);
         return Ok(());
     }
     if let Some(format) = options.probe {

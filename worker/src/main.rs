@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use starfarm_worker::{Options, run};
+use starfarm_worker::{Options, host_if_asked, run};
 
 /// A computing node of a starfarm: joins the farm of a join file and runs its tasks.
 ///
@@ -16,6 +16,9 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
+    if host_if_asked() {
+        return ExitCode::SUCCESS;
+    }
     match run(&Cli::parse().options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

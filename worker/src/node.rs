@@ -94,7 +94,7 @@ impl Node {
         let (farm, known, boot, plain) = (join.farm, known(&state), Boot(random()?), options.no_seal);
         let who = Arc::new(Identity { key: state.key()?, join, name, boot, plain });
         let (cards, choice) = (options.cards()?, &options.devices);
-        let kinds = devices::chosen(choice, |devices| options.cards_of(devices))?;
+        let kinds = devices::chosen(choice, |devices| options.cards_of(devices), options.kernel_cache())?;
         let slots = kinds.iter().fold(options.slots(), |all, alike| all + alike.devices.len() as u16);
         let (board, died) = Board::open(&state.farm_path("running"), farm, slots, facts::machine_start())?;
         let (to_inbox, inbox) = bounded(INBOX);

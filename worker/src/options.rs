@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use clap::Args;
-use starfarm_protocol::devices::DeviceFacts;
 use starfarm_protocol::limits::{NAME_BYTES_MAX, SLOTS_MAX};
 use starfarm_protocol::resources::{GPU_PARTS, Resource, Resources, size};
 use starfarm_protocol::seal::is_valid_name;
@@ -12,7 +11,7 @@ use starfarm_worker_core::Limits;
 
 use crate::WorkerError;
 use crate::cards::{self, Card};
-use crate::devices::{Choice, HostWork};
+use crate::devices::{Choice, Listed};
 use crate::facts;
 use crate::values::{self, Until};
 
@@ -20,7 +19,7 @@ use crate::values::{self, Until};
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// The join file that the scheduler wrote (`worker.join` in its state directory)
-    #[arg(long, value_name = "FILE", env = "STARFARM_JOIN", required_unless_present_any = ["probe", "slot_host"])]
+    #[arg(long, value_name = "FILE", env = "STARFARM_JOIN", required_unless_present = "probe")]
     pub join: Option<PathBuf>,
     /// Say what this machine has for a worker, as a table or as json, and end
     #[arg(long, value_name = "FORMAT", num_args = 0..=1, default_missing_value = "table")]
@@ -76,9 +75,6 @@ pub struct Options {
     /// Be the warden of the worker that holds stdin: end its programs when it has gone
     #[arg(long, hide = true)]
     pub warden: bool,
-    /// Be a child of the worker that holds stdin, for a device or to list them
-    #[arg(long, value_name = "WHAT", hide = true, value_parser = HostWork::parse)]
-    pub slot_host: Option<HostWork>,
     /// Drain when stdin ends: the farm that started this worker has gone
     #[arg(long, hide = true)]
     pub parent_pipe: bool,
@@ -115,14 +111,7 @@ impl Options {
     /// The cards that programs may be given.
     pub(crate) fn cards(&self) -> Result<Vec<Card>, WorkerError> {
         let cards = usual_cards();
-        if let Choice::Numbers(numbers) = &self.gpus
-            && let Some(missing) = numbers.iter().find(|number| **number >= cards.len())
-        {
-            return Err(WorkerError::Usage(format!(
-                "--gpus {missing}: this process may use {} cards, which `starfarm worker --probe` lists",
-                cards.len()
-            )));
-        }
+        self.gpus.are_there("--gpus", "this process may use", cards.len(), "cards")?;
         Ok(cards
             .into_iter()
             .enumerate()
@@ -132,7 +121,7 @@ impl Options {
     }
 
     /// Which of the cards that programs may be given each device is.
-    pub(crate) fn cards_of(&self, devices: &[DeviceFacts]) -> Vec<Option<u16>> {
+    pub(crate) fn cards_of(&self, devices: &[Listed]) -> Vec<Option<u16>> {
         let all = usual_cards();
         // Those that programs are not given have no number.
         let numbers = (0..all.len()).scan(0, |next, number| {
@@ -175,7 +164,7 @@ impl Options {
     pub(crate) fn kernel_cache(&self) -> Option<PathBuf> {
         match &self.kernel_cache {
             Some(dir) => (dir.as_os_str() != "none").then(|| dir.clone()),
-            None => xdg("XDG_CACHE_HOME", ".cache").map(|base| base.join("starfarm/kernels")),
+            None => usual_kernel_cache(),
         }
     }
 
@@ -194,6 +183,11 @@ impl Options {
 fn xdg(variable: &str, below_home: &str) -> Option<PathBuf> {
     let absolute = |variable| std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
     absolute(variable).or_else(|| absolute("HOME").map(|home| home.join(below_home)))
+}
+
+/// Where a worker that is told nothing keeps compiled kernels.
+pub(crate) fn usual_kernel_cache() -> Option<PathBuf> {
+    xdg("XDG_CACHE_HOME", ".cache").map(|base| base.join("starfarm/kernels"))
 }
 
 /// What units may take together of a worker on this machine that is told nothing, but perhaps its slots.

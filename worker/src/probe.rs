@@ -8,6 +8,7 @@ use starfarm_protocol::admin::SCHEMA_VERSION;
 use starfarm_protocol::devices::DeviceFacts;
 
 use crate::cards::Card;
+use crate::devices::Listed;
 use crate::options::{ProbeFormat, cores, usual_cards};
 use crate::{Options, WorkerError, devices, facts};
 
@@ -44,6 +45,9 @@ struct ProbedDevice {
     used: bool,
     #[serde(flatten)]
     facts: DeviceFacts,
+    /// Its address on the PCI bus.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    place: Option<String>,
 }
 
 /// Looks, and prints to standard output.
@@ -57,9 +61,13 @@ pub(crate) fn print(options: &Options, format: ProbeFormat) -> Result<(), Worker
         Ok(devices) => (devices, None),
         Err(why) => (Vec::new(), Some(why)),
     };
-    let device = |(number, facts): (usize, DeviceFacts)| {
-        let used = options.devices.has(number, &facts);
-        ProbedDevice { number, used, facts }
+    // What a worker with these flags would refuse is refused here.
+    options.devices.are_there("--devices", "this machine has", found.len(), "devices")?;
+    options.cards()?;
+    let used = devices::used(&options.devices, &found);
+    let device = |(number, (listed, used)): (usize, (Listed, bool))| {
+        let Listed { facts, place, .. } = listed;
+        ProbedDevice { number, used, facts, place }
     };
     let card = |(number, card): (usize, Card)| {
         let used = options.uses_card(number);
@@ -74,7 +82,7 @@ pub(crate) fn print(options: &Options, format: ProbeFormat) -> Result<(), Worker
         memory_bytes: facts.memory_bytes,
         memory_claimable_bytes: options.memory_bytes(facts.memory_bytes),
         gpus: usual_cards().into_iter().enumerate().map(card).collect(),
-        devices: found.into_iter().enumerate().map(device).collect(),
+        devices: found.into_iter().zip(used).enumerate().map(device).collect(),
         no_devices,
     };
     let text = match format {
@@ -109,7 +117,7 @@ impl Probe {
         if let Some(why) = &self.no_devices {
             lines.push(format!("devices  none: {why}"));
         }
-        for ProbedDevice { number, used, facts } in &self.devices {
+        for ProbedDevice { number, used, facts, .. } in &self.devices {
             let (major, minor) = facts.version;
             let used = if *used { "used".to_owned() } else { format!("not used: --devices {number} would") };
             lines.push(format!(

@@ -4,8 +4,10 @@ use std::io::Read;
 
 use rustix::process::{Signal, getpid, kill_process};
 use starfarm_net::say;
+use starfarm_worker::ProbeFormat;
 
 use crate::cli::Scheduler;
+use crate::output::Format;
 
 /// Runs the scheduling node. Its failures are told here, in its own words, since its exit codes are its own too.
 pub(crate) fn scheduler(scheduler: Scheduler) {
@@ -15,8 +17,12 @@ pub(crate) fn scheduler(scheduler: Scheduler) {
     starfarm_scheduler::run(scheduler.args).unwrap_or_else(|error| end(&error, error.exit_code()));
 }
 
-pub(crate) fn worker(options: &starfarm_worker::Options) {
-    starfarm_worker::run(options).unwrap_or_else(|error| end(&error, error.exit_code()));
+/// A worker; `format` is that of what is printed, where a probe names none.
+pub(crate) fn worker(mut options: starfarm_worker::Options, format: Format) {
+    if options.probe == Some(ProbeFormat::Table) && matches!(format, Format::Json | Format::Jsonl) {
+        options.probe = Some(ProbeFormat::Json);
+    }
+    starfarm_worker::run(&options).unwrap_or_else(|error| end(&error, error.exit_code()));
 }
 
 fn end(error: &dyn std::fmt::Display, code: u8) -> ! {

@@ -5,6 +5,7 @@ mod again;
 mod worker;
 
 use starfarm_protocol::units::Units;
+use starfarm_worker::Compiled;
 use std::fs::DirBuilder;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::DirBuilderExt;
@@ -177,10 +178,9 @@ fn check(job: &JobFile, slots: Option<u16>) -> Result<(), Failure> {
     }
     if let Work::OpenCl(kernel) = &job.spec.work {
         let compiled = starfarm_worker::check(&job.spec, &kernel.needs).map_err(Failure::usage)?;
-        if compiled.is_none() {
+        if let Compiled::Unknown(why) = compiled {
             return Err(Failure::usage(format!(
-                "the kernel needs a device ({}), and this machine has none, which is the only node of a run: \
-                 `starfarm worker --probe` lists what it has",
+                "the kernel needs a device ({}), and this machine is the only node of a run: {why}",
                 kernel.needs
             )));
         }

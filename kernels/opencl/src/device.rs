@@ -1,5 +1,6 @@
 //! The devices of this machine, in the order of its platforms, and what each says of itself.
 
+use std::fmt;
 use std::sync::Arc;
 
 use opencl3::device::{
@@ -17,6 +18,17 @@ pub struct Device {
     pub(crate) device: opencl3::device::Device,
     facts: DeviceFacts,
     pub(crate) cache: Option<Arc<Cache>>,
+    pub(crate) tell: Option<Tell>,
+}
+
+/// Hears that the device compiles, and that it does so no more.
+#[derive(Clone)]
+pub(crate) struct Tell(pub(crate) Arc<dyn Fn(bool) + Send + Sync>);
+
+impl fmt::Debug for Tell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Tell")
+    }
 }
 
 impl Device {
@@ -24,6 +36,35 @@ impl Device {
     #[must_use]
     pub fn cached(self, cache: Option<Cache>) -> Self {
         Self { cache: cache.map(Arc::new), ..self }
+    }
+
+    /// The same, and `tell` hears when it begins to compile for a launch, and when that launch runs.
+    #[must_use]
+    pub fn telling(self, tell: impl Fn(bool) + Send + Sync + 'static) -> Self {
+        Self { tell: Some(Tell(Arc::new(tell))), ..self }
+    }
+
+    /// Its address on the PCI bus, as the system writes it (`0000:41:00.0`); none where its driver does not tell.
+    pub fn place(&self) -> Option<String> {
+        // CL_DEVICE_PCI_DOMAIN_ID_NV, which the crate does not name.
+        const DOMAIN: u32 = 0x400A;
+        let has =
+            |name| self.device.extensions().is_ok_and(|all| all.split_whitespace().any(|one| one == name));
+        let (domain, bus, device, function) = if has("cl_khr_pci_bus_info") {
+            let of = self.device.pcibusinfokhr_intel().ok()?;
+            (of.pci_domain, of.pci_bus, of.pci_device, of.pci_function)
+        } else if has("cl_nv_device_attribute_query") {
+            let domain = self.device.get_data(DOMAIN).ok().and_then(|bytes| bytes.try_into().ok());
+            let slot = self.device.pci_slot_id_nv().ok()?;
+            let bus = self.device.pci_bus_id_nv().ok()?;
+            (domain.map_or(0, u32::from_ne_bytes), bus, slot >> 3, slot & 7)
+        } else if has("cl_amd_device_attribute_query") {
+            let of = self.device.topology_amd().ok()?;
+            (0, of.bus.into(), of.device.into(), of.function.into())
+        } else {
+            return None;
+        };
+        Some(format!("{domain:04x}:{bus:02x}:{device:02x}.{function:x}"))
     }
 
     /// All that the driver says of it, of itself and of its platform that a compiled program may depend on.
@@ -91,7 +132,7 @@ fn read(platform: &str, device: opencl3::device::Device) -> Option<Device> {
         // A vector of three is none that a kernel uses.
         width: 1 << width.clamp(1, 16).ilog2(),
     };
-    Some(Device { device, facts, cache: None })
+    Some(Device { device, facts, cache: None, tell: None })
 }
 
 /// The two numbers of "OpenCL MAJOR.MINOR ...", 1.0 where it says something else.

@@ -12,7 +12,7 @@ use starfarm_protocol::units::Units;
 
 use crate::device::Device;
 use crate::error::OpenClError;
-use crate::program::{Arg, Compiled, Session};
+use crate::program::{Arg, Compiled, Keep, Session};
 
 /// How long a launch should take: between two of them a job can be stopped.
 const LAUNCH: Duration = Duration::from_millis(20);
@@ -71,7 +71,11 @@ impl DeviceKernel {
     /// # Errors
     /// The device's, or the text cannot be compiled.
     pub fn new(device: &Device, work: KernelWork, sizes: Vec<u128>) -> Result<Self, OpenClError> {
-        let session = Session::open(device)?;
+        let mut session = Session::open(device)?;
+        // What the compiler reads from elsewhere may be another text next time.
+        if work.source.contains("include") {
+            session = session.uncached();
+        }
         let text = text(&work, &sizes);
         let options = match work.needs.opencl {
             // A version of the language for each of the platform: there is no OpenCL C 1.0 to ask for, nor 2.1 and 2.2.
@@ -100,9 +104,9 @@ impl DeviceKernel {
         Ok(Self { work, sizes, session, kernel, program, base, hits, blocks: None, counters, room: 0, units })
     }
 
-    /// Keeps what was compiled in the device's cache, which may take seconds. Best after a launch.
-    pub fn keep(&mut self) {
-        self.program.keep();
+    /// What keeps in the device's cache what was compiled, where that is to be done: after a launch, and beside others.
+    pub fn take_unkept(&mut self) -> Option<Keep> {
+        self.program.take_unkept()
     }
 
     /// Units of the next launch from `lo` on, of which there are so many and no more are to be in one.
@@ -291,28 +295,29 @@ fn value(of: NumberType, bytes: &[u8]) -> Value {
     }
 }
 
-/// The whole program: what a user's text may use, that text under its own name, and what reduces its numbers.
+/// The whole program: what reduces a user's numbers and what that text may use, then the text under its own name. Its constants
+/// come last before it: they may be called as what we use is.
 fn text(work: &KernelWork, sizes: &[u128]) -> String {
     let mut text = String::new();
-    let mut define = |name: &str, value: &str| {
-        // A String takes whatever is written to it.
-        let _ = writeln!(text, "#define {name} {value}");
+    // A String takes whatever is written to it.
+    let mut line = |line: String| {
+        let _ = writeln!(text, "{line}");
     };
-    define("STARFARM", "1");
-    define("BLOCK", &work.block_bytes.to_string());
-    define("HITS", &work.hits.to_string());
-    define("DIGITS", &sizes.len().to_string());
-    for (name, value) in &work.constants {
-        define(name, value);
-    }
+    line("#define STARFARM 1".to_owned());
+    line(format!("#define BLOCK {}", work.block_bytes));
+    line(format!("#define HITS {}", work.hits));
+    line(format!("#define DIGITS {}", sizes.len()));
     let list: Vec<String> = sizes.iter().map(|size| format!("{size}UL")).collect();
-    let _ = writeln!(text, "__constant ulong SIZES[DIGITS] = {{{}}};", list.join(", "));
-    text.push_str(include_str!("../cl/before.cl"));
-    let _ = write!(text, "{}{}\n#line 1 \"starfarm\"\n", start(work), work.source);
+    line(format!("__constant ulong SIZES[DIGITS] = {{{}}};", list.join(", ")));
+    line(include_str!("../cl/before.cl").to_owned());
     for (name, Counter { reduce, of }) in &work.counters {
         let (kind, word) = (of.word(), reduce.word().to_uppercase());
-        let _ = writeln!(text, "STARFARM_{word}({kind}, starfarm_reduce_{name})");
+        line(format!("STARFARM_{word}({kind}, starfarm_reduce_{name})"));
     }
+    for (name, value) in &work.constants {
+        line(format!("#define {name} {value}"));
+    }
+    line(format!("{}{}", start(work), work.source));
     text
 }
 
@@ -379,11 +384,10 @@ mod tests {
     fn a_users_text_keeps_its_name_and_its_lines() {
         let text = text(&work(), &[10, 20]);
         for part in [
-            "#define WIDTH 7\n",
             "#define HITS 3\n",
             "SIZES[DIGITS] = {10UL, 20UL};\n",
-            "#line 1 \"a.cl\"\nline one\n",
             "STARFARM_MIN(double, starfarm_reduce_best)\n",
+            "#define WIDTH 7\n#line 1 \"a.cl\"\nline one\n",
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }

@@ -26,4 +26,5 @@ pub use cache::Cache;
 pub use device::{Device, devices};
 pub use error::OpenClError;
 pub use kernel::{DeviceKernel, Left};
+pub use program::{Keep, check};
 pub use search::DeviceSearch;

@@ -4,6 +4,7 @@
 
 use std::ptr;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use opencl3::command_queue::CommandQueue;
 use opencl3::context::Context;
@@ -12,8 +13,10 @@ use opencl3::memory::{Buffer, CL_MEM_READ_WRITE, ClMem};
 use opencl3::program::Program;
 use opencl3::types::{CL_BLOCKING, cl_int};
 
+use starfarm_protocol::devices::DeviceKind;
+
 use crate::cache::{Cache, KeptUnits, Key};
-use crate::device::Device;
+use crate::device::{Device, Tell};
 use crate::error::OpenClError;
 
 /// A device that is in use.
@@ -22,11 +25,13 @@ pub(crate) struct Session {
     queue: CommandQueue,
     /// Where its programs are kept, and the names of the device.
     cache: Option<(Arc<Cache>, Vec<String>)>,
+    /// Hears of what it compiles for a launch; none where all is compiled when a program is.
+    compiles: Option<Tell>,
 }
 
 /// A program that can be run.
 pub(crate) struct Compiled {
-    program: Program,
+    program: Arc<Program>,
     /// How large its launches were last.
     pub(crate) units: KeptUnits,
     /// Where it is to be kept, until it is.
@@ -34,17 +39,48 @@ pub(crate) struct Compiled {
 }
 
 impl Compiled {
-    /// Keeps it, where it was compiled by this process. After its first launches, and when nobody waits: to be asked for it
-    /// PoCL compiles it once more, and what it has compiled for a launch by then is in it.
-    pub(crate) fn keep(&mut self) {
-        // Some drivers give none.
-        if let Some((cache, key)) = self.new.take()
-            && let [binary] = self.program.get_binaries().unwrap_or_default().as_slice()
-        {
-            cache.keep(key, binary);
-        }
+    /// What keeps it, once, where it was compiled by this process. To be done after its first launches, and beside what the
+    /// device does then: to be asked for it PoCL compiles it once more, and what it has compiled for a launch by then is in
+    /// it.
+    pub(crate) fn take_unkept(&mut self) -> Option<Keep> {
+        let (cache, key) = self.new.take()?;
+        let program = Arc::clone(&self.program);
+        Some(Box::new(move || {
+            // Some drivers give none.
+            if let [binary] = program.get_binaries().unwrap_or_default().as_slice() {
+                cache.keep(key, binary);
+            }
+        }))
     }
 }
+
+/// Runs a program of ours on a device, to see that it works at all.
+///
+/// # Errors
+/// The device's.
+pub fn check(device: &Device) -> Result<(), OpenClError> {
+    let session = Session::open(device)?.uncached();
+    let program = session.program("__kernel void check(__global uint *one) { *one = 1; }", "")?;
+    let mut one = [0];
+    let buffer = session.buffer(&one)?;
+    session.launch(&session.kernel_of(&program, "check")?, &[Arg::Words(&buffer)], 1, 1)?;
+    session.read(&buffer, &mut one)?;
+    match one {
+        [1] => Ok(()),
+        [other] => Err(OpenClError::Call("compute", format!("1 came out as {other}"))),
+    }
+}
+
+/// What keeps a program, and may take minutes.
+pub type Keep = Box<dyn FnOnce() + Send>;
+
+/// A launch that does not run after so long is compiled for, or waits for what is.
+const COMPILES: Duration = Duration::from_millis(50);
+/// How often that is looked at: at first so often, then ever less until this.
+const FIRST_LOOK: Duration = Duration::from_micros(20);
+const LOOK: Duration = Duration::from_millis(1);
+/// `CL_RUNNING`: it runs; a launch with a lesser status has come to its end, one with a greater one waits.
+const RUNNING: cl_int = 1;
 
 /// Whatever bits are one of these.
 pub(crate) trait Number: Copy + Default {}
@@ -72,7 +108,14 @@ impl Session {
         let context = Context::from_device(&device.device).map_err(OpenClError::of("start"))?;
         let queue = CommandQueue::create_default(&context, 0).map_err(OpenClError::of("start"))?;
         let cache = device.cache.as_ref().map(|cache| (Arc::clone(cache), device.names()));
-        Ok(Self { context, queue, cache })
+        // Drivers of cards compile a program as a whole; PoCL does so for the size of its groups, at the first launch with it.
+        let compiles = device.tell.clone().filter(|_| device.facts().kind == DeviceKind::Cpu);
+        Ok(Self { context, queue, cache, compiles })
+    }
+
+    /// The same, and what it compiles is not kept.
+    pub(crate) fn uncached(self) -> Self {
+        Self { cache: None, ..self }
     }
 
     /// Takes a program from the cache, or compiles it.
@@ -80,10 +123,12 @@ impl Session {
         let compile = || {
             let built = Program::create_and_build_from_source(&self.context, source, options);
             // The crate puts its own words before the compiler's.
-            built.map_err(|said| match said.split_once("build log: ") {
-                Some((_, log)) => OpenClError::Build(log.to_owned()),
-                None => OpenClError::Build(said),
-            })
+            built
+                .map_err(|said| match said.split_once("build log: ") {
+                    Some((_, log)) => OpenClError::Build(log.to_owned()),
+                    None => OpenClError::Build(said),
+                })
+                .map(Arc::new)
         };
         let Some((cache, device)) = &self.cache else {
             return Ok(Compiled { program: compile()?, units: KeptUnits::default(), new: None });
@@ -96,7 +141,7 @@ impl Session {
         let units = KeptUnits::of(cache, key);
         if let Some(program) = cache.take(key).and_then(load) {
             cache.give_back(key);
-            return Ok(Compiled { program, units, new: None });
+            return Ok(Compiled { program: Arc::new(program), units, new: None });
         }
         Ok(Compiled { program: compile()?, units, new: Some((Arc::clone(cache), key)) })
     }
@@ -137,7 +182,8 @@ impl Session {
         read.map(drop).map_err(OpenClError::of("give data"))
     }
 
-    /// Runs a kernel over `items` work items in groups of `group`, of which the last one is filled up, and waits for its end. The caller answers for the arguments: they are those of the kernel's text.
+    /// Runs a kernel over `items` work items in groups of `group`, of which the last one is filled up, and waits for its end.
+    /// The caller answers for the arguments: they are those of the kernel's text.
     pub(crate) fn launch(
         &self,
         kernel: &Kernel,
@@ -171,9 +217,24 @@ impl Session {
             )
         };
         let event = launched.map_err(OpenClError::of("start a kernel"))?;
+        let status = || event.command_execution_status().map(|status| status.0);
+        if let Some(Tell(compiles)) = &self.compiles {
+            self.queue.flush().map_err(OpenClError::of("start a kernel"))?;
+            let (start, mut look, mut told) = (Instant::now(), FIRST_LOOK, false);
+            while status().is_ok_and(|status| status > RUNNING) {
+                if !told && start.elapsed() > COMPILES {
+                    (told, look) = (true, LOOK);
+                    compiles(true);
+                }
+                std::thread::sleep(look);
+                look = LOOK.min(look * 2);
+            }
+            if told {
+                compiles(false);
+            }
+        }
         event.wait().map_err(OpenClError::of("end a kernel"))?;
-        let status: cl_int = event.command_execution_status().map_err(OpenClError::of("end a kernel"))?.0;
-        match status {
+        match status().map_err(OpenClError::of("end a kernel"))? {
             0 => Ok(()),
             error => Err(OpenClError::of("run a kernel")(error.into())),
         }

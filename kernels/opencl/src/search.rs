@@ -10,7 +10,7 @@ use starfarm_protocol::devices::DeviceKind;
 
 use crate::device::Device;
 use crate::error::OpenClError;
-use crate::program::{Arg, Compiled, Session};
+use crate::program::{Arg, Compiled, Keep, Session};
 
 /// How long a launch should take: between two of them a search can be stopped.
 const LAUNCH: Duration = Duration::from_millis(20);
@@ -114,9 +114,11 @@ impl DeviceSearch {
         Ok(unit + stretch.units)
     }
 
-    /// Keeps what was compiled in the device's cache, which may take seconds. Best after a scan.
-    pub fn keep(&mut self) {
-        self.programs.values_mut().for_each(|loaded| loaded.program.keep());
+    /// What keeps in the device's cache what was compiled, where that is to be done: after a scan, and beside others.
+    pub fn take_unkept(&mut self) -> Option<Keep> {
+        let all: Vec<Keep> =
+            self.programs.values_mut().filter_map(|loaded| loaded.program.take_unkept()).collect();
+        (!all.is_empty()).then(|| Box::new(|| all.into_iter().for_each(|keep| keep())) as Keep)
     }
 
     /// Scans the units `[lo, hi)` as [`Search::scan`] does. `keep_going` is asked between launches, which take some 20 ms.

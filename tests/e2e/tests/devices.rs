@@ -97,16 +97,24 @@ fn driver(dir: &Path, text: &str) -> PathBuf {
 const CRASHES: &str = "#include <stdlib.h>\n__attribute__((constructor)) static void f(void) { abort(); }\n";
 
 /// PoCL's driver, whose device is gone while there is a file of the name `GONE`: as of a card that fell off its bus, no call
-/// finds it. The numbers are places in the table of calls of the ICD loader's ABI.
+/// finds it, or where something is in the file, each call ends the process. The numbers are places in the table of calls of the ICD loader's ABI.
 const VANISHES: &str = r#"
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 static void *(*address)();
 static int (*create)(), (*launch)();
-static int gone(void) { return access(getenv("GONE"), F_OK) == 0; }
+static int gone(void) {
+    char some;
+    int file = open(getenv("GONE"), O_RDONLY);
+    if (file < 0) return 0;
+    if (read(file, &some, 1) == 1) abort();
+    close(file);
+    return 1;
+}
 static void *context(void *p, int n, void *d, void *f, void *u, int *error) {
     if (gone()) { if (error) *error = -2; return 0; }
     return ((void *(*)(void *, int, void *, void *, void *, int *))create)(p, n, d, f, u, error);
@@ -201,12 +209,12 @@ fn vanishing(test: &str) -> Option<(Farm, PathBuf)> {
     Some((farm, gone))
 }
 
-#[test]
-fn a_device_that_vanishes_is_sick_until_it_is_back_and_no_unit_is_to_blame() {
-    let test = "a_device_that_vanishes_is_sick_until_it_is_back_and_no_unit_is_to_blame";
-    let Some((farm, gone)) = vanishing(test) else { return };
-    let is_sick = || farm.ask(&["nodes"])["nodes"][0]["devices"][0]["slots"][0]["state"] == "sick";
-    // A unit of the second job is a launch, so that the one at which the device goes looks like one that fails.
+fn is_sick(farm: &Farm) -> bool {
+    farm.ask(&["nodes"])["nodes"][0]["devices"][0]["slots"][0]["state"] == "sick"
+}
+
+/// A job of 60 units, each of which is a launch.
+fn slow(farm: &Farm) -> String {
     farm.temp().write(
         "slow.cl",
         "__kernel void slow(__global const ulong *base, ulong count, __global ulong *sum) {
@@ -214,21 +222,42 @@ fn a_device_that_vanishes_is_sick_until_it_is_back_and_no_unit_is_to_blame() {
             sum[0] = 1;
         }",
     );
-    let kernel = format!(
+    format!(
         "[space]\nkind = \"range\"\nfrom = 0\nto = 60\n[task]\nexecutor = \"opencl\"\nkernel = {:?}\n\
          counters = {{ sum = \"sum ulong\" }}\n",
         farm.temp().path().join("slow.cl").to_str().unwrap()
-    );
-    for job in [search(2, ""), kernel] {
+    )
+}
+
+#[test]
+fn a_device_that_vanishes_is_sick_until_it_is_back_and_no_unit_is_to_blame() {
+    let test = "a_device_that_vanishes_is_sick_until_it_is_back_and_no_unit_is_to_blame";
+    let Some((farm, gone)) = vanishing(test) else { return };
+    // A unit of the second job is a launch, so that the one at which the device goes looks like one that fails.
+    for job in [search(2, ""), slow(&farm)] {
         let id = farm.submit_text(&job);
         until("the device computes", || {
             !hosts(farm.temp().path()).is_empty() && farm.job(&id)["units_done"] != "0"
         });
         std::fs::write(&gone, "").unwrap();
-        until("it is sick", is_sick);
+        until("it is sick", || is_sick(&farm));
         std::fs::remove_file(&gone).unwrap();
-        until("it is back", || !is_sick());
+        until("it is back", || !is_sick(&farm));
         farm.wait(&id).exits(0);
         assert_eq!(farm.job(&id)["units_failed"], "0");
     }
+}
+
+/// It looks like a kernel that crashes its compiler.
+#[test]
+fn a_driver_that_crashes_whatever_it_is_given_is_not_taken_for_a_kernel_that_cannot_be_compiled() {
+    let test = "a_driver_that_crashes_whatever_it_is_given_is_not_taken_for_a_kernel_that_cannot_be_compiled";
+    let Some((farm, gone)) = vanishing(test) else { return };
+    std::fs::write(&gone, "for good").unwrap();
+    let id = farm.submit_text(&slow(&farm));
+    until("it is sick", || is_sick(&farm));
+    std::fs::remove_file(&gone).unwrap();
+    farm.wait(&id).exits(0);
+    let job = farm.job(&id);
+    assert_eq!((&job["units_failed"], &job["refused_by"]), (&"0".into(), &serde_json::json!([])));
 }

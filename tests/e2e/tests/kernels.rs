@@ -3,10 +3,11 @@
 #![allow(clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde_json::Value;
 use starfarm_e2e::power::Disk;
-use starfarm_e2e::{Farm, Reply, TempDir, a_device, end, program, skip, until};
+use starfarm_e2e::{Farm, Reply, TempDir, a_device, binary, end, program, run, skip, until};
 use starfarm_opencl::{Cache, Device, DeviceKernel, Left};
 use starfarm_protocol::devices::{DeviceKind, DeviceNeeds};
 use starfarm_protocol::ids::{ContentHash, from_hex};
@@ -138,6 +139,117 @@ fn a_unit_that_hangs_and_one_that_crashes_fail_alone_and_nobody_waits_for_them()
     assert_eq!(report["counters"]["sum"]["sum"], "2000");
 }
 
+/// As long as a line of a host can be.
+#[test]
+fn a_block_may_have_16_mib() {
+    let Some(farm) = farm("a_block_may_have_16_mib") else { return };
+    let text = "__kernel void k(__global const ulong *base, ulong count, __global uchar *blocks) {
+        ulong i = get_global_id(0);
+        for (ulong at = 0; at < BLOCK; at++) blocks[i * BLOCK + at] = (uchar)(base[0] + i + at / 4096);
+    }";
+    let keys = "block = 16777216\nlaunch_seconds = 1\n[merge]\nkind = \"concat\"";
+    let id = farm.submit_text(&kernel(&farm, text, keys, "3"));
+    farm.wait(&id).exits(0);
+    let blocks = merged(&farm, &id);
+    assert_eq!(blocks.len(), 3 << 24);
+    let is_wrong = |(at, byte): (usize, &u8)| *byte != ((at >> 24) + (at % (1 << 24)) / 4_096) as u8;
+    assert_eq!(blocks.iter().enumerate().position(is_wrong), None);
+}
+
+#[test]
+fn numbers_that_are_not_finite_are_counted_like_others() {
+    let Some(farm) = farm("numbers_that_are_not_finite_are_counted_like_others") else { return };
+    let text = "__kernel void k(__global const ulong *base, ulong count, __global double *greatest, __global double *least, __global double *sum) {
+        ulong i = get_global_id(0), unit = base[0] + i;
+        greatest[i] = unit == 700 ? INFINITY : unit == 800 ? NAN : unit;
+        least[i] = unit == 900 ? -INFINITY : unit == 800 ? NAN : unit;
+        sum[i] = 1e306;
+    }";
+    let keys = "counters = { greatest = \"max double\", least = \"min double\", sum = \"sum double\" }\ntarget_seconds = 0.02";
+    let id = farm.submit_text(&kernel(&farm, text, keys, "100000"));
+    farm.wait(&id).exits(0);
+    let report: Value = serde_json::from_slice(&merged(&farm, &id)).unwrap();
+    let counters = serde_json::json!({
+        "greatest": {"max": {"value": "Infinity", "unit": "700"}},
+        "least": {"min": {"value": "-Infinity", "unit": "900"}},
+        "sum": {"sum": "Infinity"},
+    });
+    assert_eq!(report["counters"], counters);
+}
+
+/// They are called as what the farm's own text uses.
+#[test]
+fn constants_may_have_any_name() {
+    let Some(farm) = farm("constants_may_have_any_name") else { return };
+    let names = [
+        "size", "digit", "digits", "carry", "at", "i", "base", "hits", "word", "count", "values", "best",
+        "lane", "lanes", "sum", "where", "one", "other", "T", "NAME",
+    ];
+    let constants: Vec<String> = names.iter().map(|name| format!("{name} = 3")).collect();
+    let text = "__kernel void k(__global const ulong *b, ulong c, __global uint *h, __global long *s) {
+        ulong d[DIGITS];
+        unit_digits(b, get_global_id(0), d);
+        if (d[0] == size) hit(h, word);
+        s[get_global_id(0)] = other;
+    }";
+    let keys = format!(
+        "hits = 8\ncounters = {{ total = \"sum long\" }}\nconstants = {{ {} }}",
+        constants.join(", ")
+    );
+    let id = farm.submit_text(&kernel(&farm, text, &keys, "1000"));
+    farm.wait(&id).exits(0);
+    let report: Value = serde_json::from_slice(&merged(&farm, &id)).unwrap();
+    let wanted = serde_json::json!({"hits": [["3", 3]], "counters": {"total": {"sum": "3000"}}});
+    assert_eq!(report, wanted);
+}
+
+/// PoCL compiles it when it is launched.
+#[test]
+fn a_kernel_that_takes_long_to_compile_is_not_taken_for_one_that_hangs() {
+    let Some(farm) = farm("a_kernel_that_takes_long_to_compile_is_not_taken_for_one_that_hangs") else {
+        return;
+    };
+    let steps: String = (0..150).map(|n: u32| {
+        let (one, other) = (n.wrapping_mul(2_654_435_761), n.wrapping_mul(40_503) | 1);
+        format!("x = (x ^ {one}u) + rotate(y, {}u); y = y * {other}u + (x >> 3); if (x == {one}u) y ^= s[x & 1];\n", n % 31 + 1)
+    }).collect();
+    let text = format!(
+        "__kernel void k(__global const ulong *base, ulong count, __global ulong *s) {{
+            uint x = get_global_id(0), y = base[0];
+            {steps}
+            s[get_global_id(0)] = (x | y) != 0;
+        }}"
+    );
+    let keys = "counters = { sum = \"max ulong\" }\nlaunch_seconds = 0.1";
+    let id = farm.submit_text(&kernel(&farm, &text, keys, "1000"));
+    farm.wait(&id).exits(0);
+    assert_eq!(farm.job(&id)["units_failed"], "0");
+}
+
+#[test]
+fn a_text_that_includes_others_is_not_kept() {
+    let test = "a_text_that_includes_others_is_not_kept";
+    if a_device(test).is_none() {
+        return;
+    }
+    let mut farm = Farm::start();
+    let (dir, cache) = (TempDir::new(), TempDir::new());
+    let args = ["--slots", "1", "--devices", "0", "--kernel-cache", cache.path().to_str().unwrap()];
+    let header = dir.path().join("number.h");
+    let text = format!(
+        "#include {header:?}\n__kernel void k(__global const ulong *base, ulong count, __global long *sum) {{ sum[get_global_id(0)] = NUMBER; }}"
+    );
+    for (node, number) in [("a", 2), ("b", 3)] {
+        std::fs::write(&header, format!("#define NUMBER {number}\n")).unwrap();
+        farm.add_worker(node, &args);
+        let id = farm.submit_text(&kernel(&farm, &text, "counters = { sum = \"sum long\" }", "1000"));
+        farm.wait(&id).exits(0);
+        let report: Value = serde_json::from_slice(&merged(&farm, &id)).unwrap();
+        assert_eq!(report["counters"]["sum"]["sum"], (number * 1000).to_string());
+        end(&mut farm.workers);
+    }
+}
+
 fn dry_run(farm: &Farm, job: &str) -> Reply {
     let file = farm.temp().write("dry.toml", job);
     farm.cli(&["submit", "--dry-run", file.to_str().unwrap()])
@@ -155,6 +267,19 @@ fn what_cannot_be_compiled_is_named_with_its_line() {
     assert!(why.contains("k.cl:2:") && why.contains("sum[0] = undeclared_thing;"), "{why}");
     let good = job.replace("entry = \"k\"", "entry = \"other\"");
     dry_run(&farm, &good).exits(2).says(&["undeclared_thing"]);
+    let open = kernel(
+        &farm,
+        "__kernel void k(__global const ulong *base, ulong count, __global long *sum) {\n    sum[0] = 1;\n",
+        "counters = { sum = \"sum long\" }",
+        "1000",
+    );
+    dry_run(&farm, &open).exits(2).says(&["k.cl:"]);
+    // Whatever the program is called.
+    let name = farm.temp().path().join("farm-cli");
+    std::fs::copy(binary("starfarm"), &name).unwrap();
+    let mut command = Command::new(name);
+    command.args(["submit", "--dry-run"]).arg(farm.temp().write("dry.toml", &job));
+    run(command).exits(2).says(&["k.cl:3:"]);
 }
 
 #[test]
@@ -267,7 +392,7 @@ fn blocks(device: &Device, folder: &Path, byte: u8) -> (Vec<u8>, u64) {
         next += u128::from(units);
         left = blocks;
     }
-    kernel.keep();
+    kernel.take_unkept().into_iter().for_each(|keep| keep());
     left.dedup();
     (left, first)
 }

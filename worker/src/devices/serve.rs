@@ -6,23 +6,28 @@ use std::io::{self, BufRead, Write};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, unbounded};
 use starfarm_kernels::{Hit, Search};
-use starfarm_opencl::{Cache, Device, DeviceKernel, DeviceSearch, OpenClError};
+use starfarm_opencl::{Cache, Device, DeviceKernel, DeviceSearch, Keep, OpenClError};
 use starfarm_protocol::devices::DeviceFacts;
 use starfarm_protocol::ids::HexBytes;
 use starfarm_protocol::spec::{JobSpec, KernelWork};
 use starfarm_protocol::units::Units;
 
-use super::words::{HostWork, Left, Reply, Request};
+use super::host::FLAG;
+use super::words::{HostWork, Left, Listed, Reply, Request};
 
 /// How often a scan tells how far it is: its silence is taken for a kernel that runs away.
 const PART: Duration = Duration::from_millis(100);
 
 /// How often a host says that it is busy with something that takes long.
 const BUSY: Duration = Duration::from_millis(500);
+
+/// So long the next job waits until what the one before compiled is kept: PoCL compiles it once more for that.
+const KEEPS: Duration = Duration::from_secs(2);
 
 /// What a device is to run.
 pub(crate) enum ForDevice {
@@ -44,25 +49,23 @@ enum Loaded {
     Kernel(DeviceKernel),
 }
 
-/// Lives as a child that is there for `work`, and keeps compiled programs in `cache`.
+/// What this process is a child for, where it is one of a worker.
+pub(crate) fn asked_for() -> Option<HostWork> {
+    HostWork::parse(std::env::args_os().nth(1)?.to_str()?.strip_prefix(FLAG)?)
+}
+
+/// Lives as a child that is there for `work`.
 ///
 /// # Errors
 /// Those of its pipes.
-pub(crate) fn serve(
-    work: HostWork,
-    cache: Option<PathBuf>,
-    prepare: Prepare,
-    watch: Watch,
-) -> io::Result<()> {
+pub(crate) fn serve(work: HostWork, prepare: Prepare, watch: Watch) -> io::Result<()> {
     // What others print must not get between our lines.
     let mut output = File::from(rustix::io::dup(io::stdout())?);
     rustix::stdio::dup2_stdout(File::options().write(true).open("/dev/null")?)?;
     match work {
         HostWork::List => {
-            let devices = starfarm_opencl::devices();
-            let facts = |devices: Vec<Device>| devices.iter().map(|d| d.facts().clone()).collect();
-            let listed: Result<Vec<DeviceFacts>, String> = devices.map(facts).map_err(|e| e.to_string());
-            output.write_all(&serde_json::to_vec(&listed)?)
+            let listed = starfarm_opencl::devices().map(|devices| listed(&devices));
+            output.write_all(&serde_json::to_vec(&listed.map_err(|error| error.to_string()))?)
         }
         HostWork::Watch => watch(output),
         HostWork::Device(number) => {
@@ -71,19 +74,58 @@ pub(crate) fn serve(
             let requests = read_lines(Arc::clone(&stopped));
             let busy = Arc::clone(&voice);
             std::thread::spawn(move || busy.says_busy());
-            let device = starfarm_opencl::devices().map_err(|e| e.to_string());
-            let device = device.and_then(|devices| {
-                devices.into_iter().nth(number).ok_or_else(|| format!("device {number} has gone"))
-            });
-            let notes = Arc::clone(&voice);
-            let note = move |words: &str| drop(notes.say(&Reply::Note(words.to_owned())));
-            let cache = cache.and_then(|folder| Cache::open(folder, note));
-            let device = device.map(|device| device.cached(cache));
+            let Ok(Request::Open { device, cache }) = requests.recv() else { return Ok(()) };
+            let device = open(number, &device, cache, &voice);
             voice.is_busy.store(false, Ordering::Release);
-            let mut host = Serving { device, prepare, loaded: None, stopped, voice };
+            let mut host = Serving { device, prepare, loaded: None, keeping: None, stopped, voice };
             requests.iter().try_for_each(|request| host.answer(request))
         }
     }
+}
+
+/// What the worker is told of the devices.
+fn listed(devices: &[Device]) -> Vec<Listed> {
+    let mut all: Vec<Listed> = Vec::new();
+    for device in devices {
+        let one = Listed { facts: device.facts().clone(), place: device.place(), before: 0 };
+        let before = all.iter().filter(|other| is_like(other, &one)).count();
+        all.push(Listed { before, ..one });
+    }
+    all
+}
+
+/// They could be taken for each other. What a driver says of memory and units may change.
+fn is_like(one: &Listed, other: &Listed) -> bool {
+    let names = |listed: &Listed| {
+        let DeviceFacts { platform, name, kind, .. } = listed.facts.clone();
+        (platform, name, kind, listed.place.clone())
+    };
+    names(one) == names(other)
+}
+
+/// Takes the device into use that was listed as number `number`: that one, wherever it stands in the list now.
+fn open(
+    number: usize,
+    wanted: &Listed,
+    cache: Option<PathBuf>,
+    voice: &Arc<Voice>,
+) -> Result<Device, String> {
+    let devices = starfarm_opencl::devices().map_err(|error| error.to_string())?;
+    let is_it = |now: &Listed| is_like(now, wanted) && now.before == wanted.before;
+    let place = listed(&devices).iter().position(is_it);
+    let device = place.and_then(|place| devices.into_iter().nth(place));
+    let device = device.ok_or_else(|| format!("device {number} has gone"))?;
+    let notes = Arc::clone(voice);
+    let note = move |words: &str| drop(notes.say(&Reply::Note(words.to_owned())));
+    let compiles = Arc::clone(voice);
+    let tell = move |is_busy: bool| {
+        compiles.is_busy.store(is_busy, Ordering::Release);
+        if !is_busy {
+            // That the worker has gone is seen elsewhere.
+            let _ = compiles.say(&Reply::Runs);
+        }
+    };
+    Ok(device.cached(cache.and_then(|folder| Cache::open(folder, note))).telling(tell))
 }
 
 /// Reads what the worker asks, on a thread of its own: a scan is stopped while it goes on.
@@ -107,6 +149,8 @@ struct Serving {
     device: Result<Device, String>,
     prepare: Prepare,
     loaded: Option<Loaded>,
+    /// It keeps what was compiled for a job.
+    keeping: Option<JoinHandle<()>>,
     /// The latest scan that was stopped.
     stopped: Arc<AtomicU64>,
     voice: Arc<Voice>,
@@ -148,7 +192,9 @@ impl Voice {
 impl Serving {
     fn answer(&mut self, request: Request) -> io::Result<()> {
         let reply = match request {
+            Request::Prepare(_) if !self.has_kept() => Reply::Occupied,
             Request::Prepare(spec) => Arc::clone(&self.voice).busy(|| self.prepare(*spec)),
+            Request::Check => Arc::clone(&self.voice).busy(|| self.check()),
             Request::Scan { number, lo, hi, most } => {
                 let scanned = match self.loaded {
                     Some(Loaded::Kernel(_)) => self.run(number, (lo.0, hi.0), most)?,
@@ -156,19 +202,36 @@ impl Serving {
                 };
                 scanned.map_or_else(Reply::Failed, |()| Reply::Over)
             }
-            Request::Stop(_) => return Ok(()),
+            Request::Stop(_) | Request::Open { .. } => return Ok(()),
         };
         self.voice.say(&reply)?;
-        if reply == Reply::Over {
-            // The task is done: nobody waits for this.
-            let Self { voice, loaded, .. } = self;
-            voice.busy(|| match loaded {
-                Some(Loaded::Search(search)) => search.keep(),
-                Some(Loaded::Kernel(kernel)) => kernel.keep(),
-                None => {}
-            });
+        let keep: Option<Keep> = match &mut self.loaded {
+            // The task is done, and perhaps the device's next one waits.
+            Some(Loaded::Search(search)) if reply == Reply::Over => search.take_unkept(),
+            Some(Loaded::Kernel(kernel)) if reply == Reply::Over => kernel.take_unkept(),
+            _ => None,
+        };
+        if let Some(keep) = keep {
+            self.keeping = Some(std::thread::spawn(keep));
         }
         Ok(())
+    }
+
+    /// Nothing is being kept any more, or not for long.
+    fn has_kept(&mut self) -> bool {
+        let Some(keeping) = &self.keeping else { return true };
+        let by = Instant::now() + KEEPS;
+        while !keeping.is_finished() && Instant::now() < by {
+            std::thread::sleep(KEEPS / 100);
+        }
+        keeping.is_finished()
+    }
+
+    fn check(&self) -> Reply {
+        let checked = self.device.as_ref().map_err(Clone::clone);
+        let checked =
+            checked.and_then(|device| starfarm_opencl::check(device).map_err(|error| error.to_string()));
+        checked.map_or_else(Reply::Failed, |()| Reply::Works)
     }
 
     fn prepare(&mut self, spec: JobSpec) -> Reply {
@@ -244,7 +307,8 @@ impl Serving {
                 starfarm_opencl::Left::Blocks(bytes) => Left::Blocks(HexBytes(bytes)),
                 starfarm_opencl::Left::Report(report) => Left::Report(report),
             };
-            voice.say(&Reply::Ran { reached: Units(next), us, left })?;
+            // Blocks of MiBs take their time to be said.
+            voice.busy(|| voice.say(&Reply::Ran { reached: Units(next), us, left }))?;
         }
         Ok(Ok(()))
     }

@@ -1,6 +1,7 @@
 //! The device of a slot, over the lives of its hosts. A host that crashes or hangs costs its task no more than that goes
 //! back; until the device is tried again, after a pause that grows with each failure in a row, it is sick.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use starfarm_kernels::Hit;
@@ -9,8 +10,8 @@ use starfarm_protocol::ids::ContentHash;
 use starfarm_protocol::spec::JobSpec;
 use starfarm_protocol::units::Units;
 
-use super::host::{HANGS, Heard, Host, IT_HANGS, STOPS};
-use super::words::{Left, Reply, Request};
+use super::host::{HANGS, Heard, Host, Lost, STOPS};
+use super::words::{Left, Listed, Reply, Request};
 use crate::exec::CancelFlag;
 
 /// Pauses after failures in a row: a second, then twice as long each time, up to this.
@@ -22,8 +23,10 @@ const SLACK: Duration = Duration::from_secs(1);
 /// The device of a slot.
 pub(crate) struct DeviceSlot {
     number: usize,
-    facts: DeviceFacts,
+    device: Listed,
     card: Option<u16>,
+    /// Where programs that its hosts compile are kept.
+    cache: Option<PathBuf>,
     host: Option<Host>,
     /// The job that the host is prepared for.
     prepared: Option<ContentHash>,
@@ -82,10 +85,20 @@ pub(crate) struct Ask<'a> {
 }
 
 impl DeviceSlot {
-    /// Device `number`, of which that is known, and which card of the worker it is. No host is started yet.
-    pub(crate) fn new(number: usize, facts: DeviceFacts, card: Option<u16>) -> Self {
-        let tell = Box::new(|_| {});
-        Self { number, facts, card, host: None, prepared: None, scans: 0, failures: 0, again_at: None, tell }
+    /// Device `number`, which is that one, and which card of the worker it is. No host is started yet.
+    pub(crate) fn new(number: usize, device: Listed, card: Option<u16>, cache: Option<PathBuf>) -> Self {
+        Self {
+            number,
+            device,
+            card,
+            cache,
+            host: None,
+            prepared: None,
+            scans: 0,
+            failures: 0,
+            again_at: None,
+            tell: Box::new(|_| {}),
+        }
     }
 
     /// The same, and `tell` hears how it does.
@@ -100,7 +113,7 @@ impl DeviceSlot {
 
     /// What it is.
     pub(crate) fn facts(&self) -> &DeviceFacts {
-        &self.facts
+        &self.device.facts
     }
 
     /// When it is tried again, where it is sick.
@@ -162,23 +175,30 @@ impl DeviceSlot {
         match (ended, begun) {
             (Ok(()), _) if next == hi => Ok(()),
             (Ok(()), _) => Err(KernelEnded::Device(Ended::Cancelled)),
-            (Err(Failure::Device(why)), Some(units)) => {
-                self.host = None;
-                // Of one unit alone it is to be said that it fails: not where the device is gone, which fails again now.
-                if units.1 - units.0 == 1
-                    && let Err(failure) = self.make_ready(ask)
-                {
-                    return Err(KernelEnded::Device(self.ended(failure)));
-                }
-                Err(KernelEnded::Launch { units, hangs: why.starts_with(IT_HANGS), why })
-            }
-            // A driver that crashes over a user's text does so again.
+            (Err(Failure::Device(why)), Some(units)) => Err(self.launch_failed(ask, units, false, why)),
+            (Err(Failure::Hangs(why)), Some(units)) => Err(self.launch_failed(ask, units, true, why)),
+            // A driver that crashes over a user's text does so again, unless it would do so over any.
             (Err(Failure::Compiles(why)), _) => {
                 self.host = None;
-                Err(KernelEnded::Device(Ended::Refused(format!("the kernel cannot be compiled: {why}"))))
+                let ended = match self.check() {
+                    Ok(()) => Ended::Refused(format!("the kernel cannot be compiled: {why}")),
+                    Err(failure) => self.ended(failure),
+                };
+                Err(KernelEnded::Device(ended))
             }
             (Err(failure), _) => Err(KernelEnded::Device(self.ended(failure))),
         }
+    }
+
+    fn launch_failed(&mut self, ask: &Ask<'_>, units: (u128, u128), hangs: bool, why: String) -> KernelEnded {
+        self.host = None;
+        // Of one unit alone it is to be said that it fails: not where the device is gone, which fails again now.
+        if units.1 - units.0 == 1
+            && let Err(failure) = self.make_ready(ask)
+        {
+            return KernelEnded::Device(self.ended(failure));
+        }
+        KernelEnded::Launch { units, hangs, why }
     }
 
     fn ended(&mut self, failure: Failure) -> Ended {
@@ -188,7 +208,7 @@ impl DeviceSlot {
                 self.host = None;
                 Ended::Cancelled
             }
-            Failure::Device(why) | Failure::Compiles(why) => {
+            Failure::Device(why) | Failure::Hangs(why) | Failure::Compiles(why) => {
                 self.fails(&why);
                 Ended::Failed
             }
@@ -196,27 +216,45 @@ impl DeviceSlot {
         }
     }
 
+    /// The host, which is started where there is none.
+    fn host(&mut self) -> Result<&mut Host, Failure> {
+        let host = match self.host.take() {
+            Some(host) => host,
+            None => {
+                self.prepared = None;
+                Host::start(self.number, self.device.clone(), self.cache.clone())?
+            }
+        };
+        Ok(self.host.insert(host))
+    }
+
+    /// The device runs a program of ours, by a host of its own.
+    fn check(&mut self) -> Result<(), Failure> {
+        let host = self.host()?;
+        host.ask(&Request::Check, HANGS)?;
+        match host.hear(None)? {
+            Heard::Reply(Reply::Works) => Ok(()),
+            Heard::Reply(Reply::Failed(why)) => Err(Failure::Device(why)),
+            Heard::Reply(_) | Heard::Cancelled => Err(out_of_turn()),
+        }
+    }
+
     /// Starts a host where there is none, and has it prepare the job where it has not.
     fn make_ready(&mut self, ask: &Ask<'_>) -> Result<(), Failure> {
-        if self.host.is_none() {
-            self.prepared = None;
-            let started = Host::start(self.number);
-            self.host = Some(
-                started.map_err(|error| Failure::Device(format!("its host cannot be started: {error}")))?,
-            );
-        }
-        let host = self.host.as_mut().expect("it was started");
-        if self.prepared != Some(ask.spec) {
+        self.host()?;
+        while self.prepared != Some(ask.spec) {
             self.prepared = None;
             let Some(job) = (ask.read)() else { return Err(Failure::Ended(Ended::Cancelled)) };
+            let host = self.host()?;
             host.ask(&Request::Prepare(Box::new(job)), HANGS)?;
             (self.tell)(DeviceState::Compiling);
             // A device that is made ready is not interrupted: the next task wants it so, too.
+            let host = self.host.as_mut().expect("it was asked");
             let heard = host.hear(None);
             (self.tell)(DeviceState::Ready);
-            let heard = heard.map_err(Failure::Compiles)?;
-            match heard {
+            match heard.map_err(|lost| Failure::Compiles(lost.why()))? {
                 Heard::Reply(Reply::Prepared) => self.prepared = Some(ask.spec),
+                Heard::Reply(Reply::Occupied) => self.host = None,
                 Heard::Reply(Reply::Refused(why)) => return Err(Failure::Ended(Ended::Refused(why))),
                 Heard::Reply(Reply::Failed(why)) => return Err(Failure::Device(why)),
                 Heard::Reply(_) | Heard::Cancelled => return Err(out_of_turn()),
@@ -241,7 +279,7 @@ impl DeviceSlot {
         let mut flag = Some(ask.cancel);
         loop {
             let heard = host.hear(flag);
-            match heard.map_err(|why| if flag.is_some() { Failure::Device(why) } else { Failure::Stopped })? {
+            match heard.map_err(|lost| if flag.is_some() { lost.into() } else { Failure::Stopped })? {
                 Heard::Cancelled => {
                     flag = None;
                     host.ask(&Request::Stop(number), STOPS)?;
@@ -251,7 +289,6 @@ impl DeviceSlot {
                     return Ok(());
                 }
                 Heard::Reply(Reply::Failed(why)) => return Err(Failure::Device(why)),
-                Heard::Reply(Reply::Prepared | Reply::Refused(_) | Reply::Busy) => return Err(out_of_turn()),
                 Heard::Reply(reply) => on(reply)?,
             }
         }
@@ -267,7 +304,7 @@ impl DeviceSlot {
         starfarm_net::say(&format!(
             "starfarm-worker: device {} ({}) failed: {why}; its task goes back, and it is tried again in {} s",
             self.number,
-            self.facts.name,
+            self.device.facts.name,
             pause.as_secs()
         ));
     }
@@ -277,15 +314,21 @@ enum Failure {
     Ended(Ended),
     /// It failed, in words.
     Device(String),
-    /// It did so when it was made ready for a job.
+    /// It said nothing for too long, in words.
+    Hangs(String),
+    /// It was lost when it compiled, or was made ready for a job.
     Compiles(String),
     /// It was told to stop, and did not.
     Stopped,
 }
 
-impl From<String> for Failure {
-    fn from(why: String) -> Self {
-        Self::Device(why)
+impl From<Lost> for Failure {
+    fn from(lost: Lost) -> Self {
+        match lost {
+            Lost::Hangs(why) => Self::Hangs(why),
+            Lost::Compiles(why) => Self::Compiles(why),
+            Lost::Ended(why) => Self::Device(why),
+        }
     }
 }
 

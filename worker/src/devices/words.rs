@@ -1,7 +1,10 @@
 //! What a worker and a slot host say to each other: a line of JSON each.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 use starfarm_kernels::Hit;
+use starfarm_protocol::devices::DeviceFacts;
 use starfarm_protocol::ids::HexBytes;
 use starfarm_protocol::report::Report;
 use starfarm_protocol::spec::JobSpec;
@@ -9,7 +12,7 @@ use starfarm_protocol::units::Units;
 
 /// What a child is there for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum HostWork {
+pub(crate) enum HostWork {
     /// To list devices.
     List,
     /// To run on device number so-and-so.
@@ -20,14 +23,11 @@ pub enum HostWork {
 
 impl HostWork {
     /// `list`, `watch`, or a number.
-    ///
-    /// # Errors
-    /// It is neither.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub(super) fn parse(text: &str) -> Option<Self> {
         match text {
-            "list" => Ok(Self::List),
-            "watch" => Ok(Self::Watch),
-            _ => text.parse().map(Self::Device).map_err(|_| "list, watch, or a number".to_owned()),
+            "list" => Some(Self::List),
+            "watch" => Some(Self::Watch),
+            _ => text.parse().map(Self::Device).ok(),
         }
     }
 
@@ -41,10 +41,24 @@ impl HostWork {
     }
 }
 
+/// A device as its driver listed it.
+#[derive(Serialize, Deserialize, Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Listed {
+    pub(crate) facts: DeviceFacts,
+    /// Its address on the PCI bus, as the system writes it, where the driver tells.
+    pub(crate) place: Option<String>,
+    /// So many devices that look like this one came before it.
+    pub(crate) before: usize,
+}
+
 /// What the worker asks for.
 #[derive(Serialize, Deserialize, Debug)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Request {
+    /// First of all: be the host of that device, and keep compiled programs in that folder.
+    Open { device: Listed, cache: Option<PathBuf> },
+    /// Run a program of ours: that the device works at all.
+    Check,
     /// Scans from now on are of this job.
     Prepare(Box<JobSpec>),
     /// Compute these units.
@@ -67,10 +81,16 @@ pub(super) enum Request {
 pub(super) enum Reply {
     /// The job can be run.
     Prepared,
+    /// The device works.
+    Works,
     /// The job cannot be run on this device, in words.
     Refused(String),
+    /// It still keeps what it compiled before: another host has the job ready sooner.
+    Occupied,
     /// The device is made ready, or compiles: said twice a second.
     Busy,
+    /// What was compiled for a launch runs now.
+    Runs,
     /// Units up to `reached` were scanned, in so many microseconds since the part before.
     Part { reached: Units, hits: Vec<Found>, us: u64 },
     /// A launch of a user's kernel begins, over the units up to there.

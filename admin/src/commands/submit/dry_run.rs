@@ -5,6 +5,7 @@ use std::sync::Arc;
 use starfarm_protocol::admin::NeedsInfo;
 use starfarm_protocol::job::Sizing;
 use starfarm_protocol::units::Units;
+use starfarm_worker::Compiled;
 
 use serde::Serialize;
 use starfarm_decomposers::Decomposer;
@@ -48,9 +49,9 @@ pub(super) struct DryRun {
     /// A device of this machine that the kernel was compiled for; none where there is none that suits, or no kernel.
     #[serde(skip_serializing_if = "Option::is_none")]
     compiled_for: Option<String>,
-    /// A kernel runs, wherever it is compiled.
+    /// Why a kernel was not compiled.
     #[serde(skip)]
-    is_kernel: bool,
+    not_compiled: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -75,6 +76,15 @@ pub(super) fn describe(job: &JobFile) -> Result<DryRun, Failure> {
     };
     let units = named.units;
     check_planted(job.trust.planted, units).map_err(Failure::usage)?;
+    let (compiled_for, not_compiled) = match &job.spec.work {
+        Work::OpenCl(kernel) => {
+            match starfarm_worker::check(&job.spec, &kernel.needs).map_err(Failure::usage)? {
+                Compiled::For(device) => (Some(device), None),
+                Compiled::Unknown(why) => (None, Some(why)),
+            }
+        }
+        _ => (None, None),
+    };
     let units_per_task = match job.sizing {
         Sizing::TargetUs(_) => None,
         Sizing::Units(units) => Some(units),
@@ -94,13 +104,8 @@ pub(super) fn describe(job: &JobFile) -> Result<DryRun, Failure> {
         list_bytes: job.blobs.iter().map(|blob| blob.len() as u64).sum(),
         input_files: job.inputs.len() as u64,
         input_bytes: job.inputs.iter().map(|file| file.input.bytes).sum(),
-        compiled_for: match &job.spec.work {
-            Work::OpenCl(kernel) => {
-                starfarm_worker::check(&job.spec, &kernel.needs).map_err(Failure::usage)?
-            }
-            _ => None,
-        },
-        is_kernel: matches!(job.spec.work, Work::OpenCl(_)),
+        compiled_for,
+        not_compiled,
     })
 }
 
@@ -201,8 +206,9 @@ impl Document for DryRun {
         }
         if let Some(device) = &self.compiled_for {
             pairs.push(("kernel", Cell::new(format!("compiled for {device}"))));
-        } else if self.is_kernel {
-            let why = "not compiled: this machine has no such device, so the first node tells what is wrong with it";
+        }
+        if let Some(why) = &self.not_compiled {
+            let why = format!("not compiled: {why}; the first node tells what is wrong with it");
             pairs.push(("kernel", Cell::new(why)));
         }
         facts(&pairs, style)
