@@ -166,7 +166,10 @@ impl Report {
     /// As of [`Counted::with`], or there are more than [`REPORT_HITS_MAX`] hits.
     pub fn add(&mut self, other: Self) -> Result<(), String> {
         if self.hits.len() + other.hits.len() > REPORT_HITS_MAX {
-            return Err(format!("there are more than {REPORT_HITS_MAX} hits: merge by concat"));
+            return Err(format!(
+                "there are more than {REPORT_HITS_MAX} hits, which is the most of a merged report: `starfarm results` \
+                 prints those of each run, and [merge] with kind = \"concat\" puts these one behind another"
+            ));
         }
         self.hits.extend(other.hits);
         for (name, counted) in other.counters {

@@ -80,7 +80,10 @@ fn answer(request: &Request) -> Response {
         Request::Jobs { ids } => Response::Jobs(ids.iter().map(|id| job(id.0)).collect()),
         Request::Wait { id, .. } => Response::Jobs(vec![job(id.0)]),
         Request::Submit(_) => Response::Submitted(JobId(2)),
-        Request::Nodes => Response::Nodes(vec![node("lab-7")]),
+        Request::Nodes => {
+            let unheard = NodeInfo { state: NodeState::Lost, silent_seconds: None, ..node("lab-8") };
+            Response::Nodes(vec![node("lab-7"), unheard])
+        }
         Request::Results { id: JobId(2), skip: 0, .. } => Response::Results(results_with_a_loss()),
         Request::Results { skip, .. } => Response::Results(results(*skip)),
         // Outputs of job 2 are lost.

@@ -199,7 +199,7 @@ fn quiet_prints_what_a_script_wants() {
     serve(&folder);
     for (command, printed) in [
         ("jobs", "1\n2\n3\n"),
-        ("nodes", "lab-7\n"),
+        ("nodes", "lab-7\nlab-8\n"),
         ("submit --range 0..3 -- true", "2\n"),
         ("submit --range 0..3 --wait -- true", "2\n"),
         ("job pause 1", ""),
@@ -269,7 +269,7 @@ fn flag_before_environment_before_file_before_default() {
     std::fs::create_dir_all(&config).unwrap();
     let settings = format!("farm = {:?}\noutput = \"quiet\"\n", folder.path());
     std::fs::write(config.join("config.toml"), settings).unwrap();
-    assert_eq!(folder.run("nodes").with(0), "lab-7\n", "the file");
+    assert_eq!(folder.run("nodes").with(0), "lab-7\nlab-8\n", "the file");
     let with_variable = |line: &str| {
         let output = folder.command(line).env("STARFARM_OUTPUT", "json").output().unwrap();
         String::from_utf8(output.stdout).unwrap()
