@@ -298,8 +298,8 @@ mod tests {
     #[test]
     fn what_a_batch_system_gives_is_all_there_is() {
         let dir = machine();
-        let seen = |list: &'static str| {
-            let variable = move |name: &str| match name {
+        let seen = |list: &str| {
+            let variable = |name: &str| match name {
                 "CUDA_VISIBLE_DEVICES" => Some(list.to_owned()),
                 _ => Some(String::new()),
             };
@@ -309,7 +309,7 @@ mod tests {
         assert_eq!(seen("1,0"), ["1", FIRST]);
         assert_eq!(seen(FIRST), [FIRST]);
         assert_eq!(seen("MIG-77,0"), ["MIG-77", FIRST]);
-        assert_eq!(seen(Box::leak(format!("0,{FIRST},1,0").into_boxed_str())), [FIRST, "1"], "twice is once");
+        assert_eq!(seen(&format!("0,{FIRST},1,0")), [FIRST, "1"], "twice is once");
         for nothing in ["", "-1", "NoDevFiles", "7"] {
             assert_eq!(seen(nothing), [""; 0], "{nothing}");
         }

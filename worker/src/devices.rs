@@ -115,10 +115,11 @@ impl Watcher {
                 return Some(line);
             }
             let [ready] = wait([Some(self.lines.pipe.as_fd())], Some(until));
-            if ready.is_empty() && Instant::now() >= until
-                || !ready.is_empty()
-                    && !matches!(self.lines.read(), Ok(Piece::None | Piece::Part | Piece::Line))
-            {
+            if ready.is_empty() {
+                if Instant::now() >= until {
+                    return None;
+                }
+            } else if matches!(self.lines.read(), Ok(Piece::End) | Err(_)) {
                 return None;
             }
         }
@@ -254,16 +255,13 @@ pub(crate) fn check(spec: &JobSpec, needs: &DeviceNeeds, cache: Option<PathBuf>)
         return Ok(Compiled::Unknown(why.to_owned()));
     };
     let name = device.facts.name.clone();
-    let asked = Host::start(number, device, cache).and_then(|mut host| {
-        host.ask(&Request::Prepare(Box::new(spec.clone())), HANGS)?;
-        Ok(host)
-    });
     let failed = |why: &str| Ok(Compiled::Unknown(format!("{name} of this machine failed: {why}")));
-    let heard = match asked {
-        Ok(mut host) => host.hear(None),
+    let mut host = match Host::start(number, device, cache) {
+        Ok(host) => host,
         Err(lost) => return failed(&lost.why()),
     };
-    match heard {
+    let asked = host.ask(&Request::Prepare(Box::new(spec.clone())), HANGS);
+    match asked.and_then(|()| host.hear(None)) {
         Ok(Heard::Reply(Reply::Prepared)) => Ok(Compiled::For(name)),
         Ok(Heard::Reply(Reply::Refused(why))) => Err(why),
         Ok(Heard::Reply(Reply::Failed(why))) => failed(&why),

@@ -5,7 +5,6 @@ mod again;
 mod worker;
 
 use starfarm_protocol::units::Units;
-use starfarm_worker::Compiled;
 use std::fs::DirBuilder;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::DirBuilderExt;
@@ -16,6 +15,7 @@ use starfarm_protocol::admin::{JobInfo, MergeState};
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::spec::Work;
 use starfarm_scheduler::{Handle, Options};
+use starfarm_worker::Compiled;
 
 use super::halt::Halting;
 use super::results::{Choice, Folder, Follower, Sinks};

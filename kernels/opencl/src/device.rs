@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use opencl3::device::{
+    CL_DEVICE_PCI_BUS_ID_NV, CL_DEVICE_PCI_BUS_INFO_KHR, CL_DEVICE_PCI_SLOT_ID_NV, CL_DEVICE_TOPOLOGY_AMD,
     CL_DEVICE_TYPE_ACCELERATOR, CL_DEVICE_TYPE_ALL, CL_DEVICE_TYPE_CPU, CL_DEVICE_TYPE_GPU,
 };
 use opencl3::platform::get_platforms;
@@ -11,6 +12,9 @@ use starfarm_protocol::devices::{DeviceFacts, DeviceKind};
 
 use crate::cache::Cache;
 use crate::error::OpenClError;
+
+/// What the crate has no name for.
+const CL_DEVICE_PCI_DOMAIN_ID_NV: u32 = 0x400A;
 
 /// A device.
 #[derive(Clone, Debug)]
@@ -46,24 +50,22 @@ impl Device {
 
     /// Its address on the PCI bus, as the system writes it (`0000:41:00.0`); none where its driver does not tell.
     pub fn place(&self) -> Option<String> {
-        // CL_DEVICE_PCI_DOMAIN_ID_NV, which the crate does not name.
-        const DOMAIN: u32 = 0x400A;
-        let has =
-            |name| self.device.extensions().is_ok_and(|all| all.split_whitespace().any(|one| one == name));
-        let (domain, bus, device, function) = if has("cl_khr_pci_bus_info") {
-            let of = self.device.pcibusinfokhr_intel().ok()?;
-            (of.pci_domain, of.pci_bus, of.pci_device, of.pci_function)
-        } else if has("cl_nv_device_attribute_query") {
-            let domain = self.device.get_data(DOMAIN).ok().and_then(|bytes| bytes.try_into().ok());
-            let slot = self.device.pci_slot_id_nv().ok()?;
-            let bus = self.device.pci_bus_id_nv().ok()?;
-            (domain.map_or(0, u32::from_ne_bytes), bus, slot >> 3, slot & 7)
-        } else if has("cl_amd_device_attribute_query") {
-            let of = self.device.topology_amd().ok()?;
-            (0, of.bus.into(), of.device.into(), of.function.into())
-        } else {
-            return None;
+        // The calls of the crate panic over an answer of another size. What a driver does not know it answers by an error.
+        let said = |what| self.device.get_data(what).ok();
+        let number = |what| said(what)?.try_into().map(u32::from_ne_bytes).ok();
+        let by_standard = || {
+            let bytes: [u8; 16] = said(CL_DEVICE_PCI_BUS_INFO_KHR)?.try_into().ok()?;
+            Some([0, 4, 8, 12].map(|at| u32::from_ne_bytes([0, 1, 2, 3].map(|byte| bytes[at + byte]))))
         };
+        let by_nvidia = || {
+            let (bus, slot) = (number(CL_DEVICE_PCI_BUS_ID_NV)?, number(CL_DEVICE_PCI_SLOT_ID_NV)?);
+            Some([number(CL_DEVICE_PCI_DOMAIN_ID_NV).unwrap_or(0), bus, slot >> 3, slot & 7])
+        };
+        let by_amd = || {
+            let bytes: [u8; 24] = said(CL_DEVICE_TOPOLOGY_AMD)?.try_into().ok()?;
+            Some([0, bytes[21].into(), bytes[22].into(), bytes[23].into()])
+        };
+        let [domain, bus, device, function] = by_standard().or_else(by_nvidia).or_else(by_amd)?;
         Some(format!("{domain:04x}:{bus:02x}:{device:02x}.{function:x}"))
     }
 

@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, unbounded};
 use starfarm_kernels::{Hit, Search};
 use starfarm_opencl::{Cache, Device, DeviceKernel, DeviceSearch, Keep, OpenClError};
-use starfarm_protocol::devices::DeviceFacts;
 use starfarm_protocol::ids::HexBytes;
 use starfarm_protocol::spec::{JobSpec, KernelWork};
 use starfarm_protocol::units::Units;
@@ -96,11 +95,8 @@ fn listed(devices: &[Device]) -> Vec<Listed> {
 
 /// They could be taken for each other. What a driver says of memory and units may change.
 fn is_like(one: &Listed, other: &Listed) -> bool {
-    let names = |listed: &Listed| {
-        let DeviceFacts { platform, name, kind, .. } = listed.facts.clone();
-        (platform, name, kind, listed.place.clone())
-    };
-    names(one) == names(other)
+    let (a, b) = (&one.facts, &other.facts);
+    (&a.platform, &a.name, a.kind, &one.place) == (&b.platform, &b.name, b.kind, &other.place)
 }
 
 /// Takes the device into use that was listed as number `number`: that one, wherever it stands in the list now.

@@ -249,8 +249,7 @@ impl DeviceSlot {
             host.ask(&Request::Prepare(Box::new(job)), HANGS)?;
             (self.tell)(DeviceState::Compiling);
             // A device that is made ready is not interrupted: the next task wants it so, too.
-            let host = self.host.as_mut().expect("it was asked");
-            let heard = host.hear(None);
+            let heard = self.host()?.hear(None);
             (self.tell)(DeviceState::Ready);
             match heard.map_err(|lost| Failure::Compiles(lost.why()))? {
                 Heard::Reply(Reply::Prepared) => self.prepared = Some(ask.spec),

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use starfarm_protocol::admin::NeedsInfo;
 use starfarm_protocol::job::Sizing;
 use starfarm_protocol::units::Units;
-use starfarm_worker::Compiled;
 
 use serde::Serialize;
 use starfarm_decomposers::Decomposer;
@@ -16,6 +15,7 @@ use starfarm_protocol::bulk::Located;
 use starfarm_protocol::ids::{ContentHash, to_hex};
 use starfarm_protocol::spec::{CommandWork, OwnSpace, Per, Space, Work};
 use starfarm_protocol::trust::check_planted;
+use starfarm_worker::Compiled;
 
 use crate::failure::Failure;
 use crate::human;
