@@ -107,6 +107,19 @@ path! {
         fn matches(self, other: Self) -> u32 {
             u32::from(featured!(_mm512_cmpeq_epi32_mask(self.0, other.0)))
         }
+        // One instruction each, whose constant is the outcome for each of the eight cases. LLVM does not always find it.
+        #[inline(always)]
+        fn select(self, yes: Self, no: Self) -> Self {
+            featured!(Zmm(_mm512_ternarylogic_epi32::<0b1100_1010>(self.0, yes.0, no.0)))
+        }
+        #[inline(always)]
+        fn majority(self, y: Self, z: Self) -> Self {
+            featured!(Zmm(_mm512_ternarylogic_epi32::<0b1110_1000>(self.0, y.0, z.0)))
+        }
+        #[inline(always)]
+        fn parity(self, y: Self, z: Self) -> Self {
+            featured!(Zmm(_mm512_ternarylogic_epi32::<0b1001_0110>(self.0, y.0, z.0)))
+        }
     }
 }
 

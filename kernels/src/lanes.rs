@@ -108,8 +108,17 @@ impl Lanes for u32 {
 #[derive(Clone, Copy)]
 pub(crate) struct Wide<T, const SETS: usize>([T; SETS]);
 
-/// Methods that do to the vectors of a bundle, or of two pair by pair, what they do to vectors.
+/// Methods that do to the vectors of a bundle, or of two or three side by side, what they do to vectors.
 macro_rules! each {
+    ($($method:ident of three)*) => {$(
+        #[inline(always)]
+        fn $method(mut self, y: Self, z: Self) -> Self {
+            for (a, (y, z)) in self.0.iter_mut().zip(y.0.iter().zip(&z.0)) {
+                *a = a.$method(*y, *z);
+            }
+            self
+        }
+    )*};
     ($($method:ident)*) => {$(
         #[inline(always)]
         fn $method(mut self, other: Self) -> Self {
@@ -138,6 +147,7 @@ impl<T: Lanes, const SETS: usize> Lanes for Wide<T, SETS> {
     };
 
     each!(add xor and or);
+    each!(select of three majority of three parity of three);
     each!(not() rotate_left(bits) shift_right(bits));
 
     #[inline(always)]

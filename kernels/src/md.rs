@@ -2,7 +2,7 @@
 //! the words have their names back. Orders, constants and the steps themselves are in `ntlm` and `md5`.
 
 use crate::block::{Block, Layout, Words};
-use crate::digest::{Digest, finish, spread};
+use crate::digest::{Beside, Digest, finish, spread};
 use crate::lanes::Lanes;
 
 const STEPS_MAX: usize = 64;
@@ -40,42 +40,53 @@ pub(crate) trait Family {
 
 impl<F: Family> Digest for F {
     const LAYOUT: Layout = Layout { big_endian: false, stride: F::STRIDE };
-    type Run<V: Lanes> = Run<V>;
+    const RUNS: usize = 1;
+    const PARTS: usize = 4 * F::ROUNDS - 1;
+    type Fixed = [u32; STEPS_MAX];
+    type Batch<V: Lanes> = Batch<V>;
 
     fn key_step(varying: &[usize]) -> usize {
         last_use::<F>(varying) - 3
     }
-    #[inline(always)]
-    fn start<V: Lanes>(block: &Block, varying: &[usize]) -> Run<V> {
-        let mut schedule = [V::splat(0); STEPS_MAX];
-        for (step, slot) in schedule[..16 * F::ROUNDS].iter_mut().enumerate() {
-            *slot = V::splat(block[usize::from(F::ORDER[step])].wrapping_add(F::CONSTANTS[step]));
-        }
-        Run { schedule, last_groups: (key_step::<F>(varying) - 16 * (F::ROUNDS - 1)) / 4 }
+    fn fixed(block: &Block, _varying: &[usize]) -> [u32; STEPS_MAX] {
+        let added = |step: usize| block[usize::from(F::ORDER[step])].wrapping_add(F::CONSTANTS[step]);
+        std::array::from_fn(added)
     }
     #[inline(always)]
-    fn set<V: Lanes>(run: &mut Run<V>, word: usize, values: V) {
-        for step in &F::USES[word][..F::ROUNDS] {
-            let step = usize::from(*step) % STEPS_MAX;
-            run.schedule[step] = values.add(V::splat(F::CONSTANTS[step]));
+    fn start<V: Lanes>(_varying: &[usize], key_words: &[usize]) -> Batch<V> {
+        let zero = V::splat(0);
+        let last_groups = (key_step::<F>(key_words) - 16 * (F::ROUNDS - 1)) / 4;
+        Batch { tail: [zero; 16], schedule: [zero; STEPS_MAX], last_groups }
+    }
+    #[inline(always)]
+    fn turn<V: Lanes>(batch: &mut Batch<V>, word: usize, values: V) {
+        batch.tail[word & 15] = values;
+    }
+    #[inline(always)]
+    fn turned<V: Lanes>(_batch: &mut Batch<V>) {}
+    #[inline(always)]
+    fn set<V: Lanes>(batch: &mut Batch<V>, fixed: &[u32; STEPS_MAX], words: &[usize]) {
+        for word in words.iter().map(|word| word & 15) {
+            for step in &F::USES[word][..F::ROUNDS] {
+                let step = usize::from(*step) % STEPS_MAX;
+                batch.schedule[step] = batch.tail[word].add(V::splat(fixed[step]));
+            }
         }
     }
     #[inline(always)]
-    fn key<V: Lanes>(run: &Run<V>) -> V {
+    fn key<V: Lanes>(batch: &Batch<V>, _fixed: &[u32; STEPS_MAX], beside: &mut impl Beside) -> V {
         let mut state = spread(&INITIAL);
-        state = round::<F, V, 0>(state, &run.schedule[..16]);
-        state = round::<F, V, 1>(state, &run.schedule[16..32]);
+        state = round::<F, V, 0>(state, &batch.schedule[..16], beside);
+        state = round::<F, V, 1>(state, &batch.schedule[16..32], beside);
         let first = 16 * (F::ROUNDS - 1);
-        let last = &run.schedule[first..first + 16];
-        let (groups, rest) = last.split_at(4 * (run.last_groups & 3));
+        let last = &batch.schedule[first..first + 16];
+        let (groups, rest) = last.split_at(4 * (batch.last_groups & 3));
         if F::ROUNDS == 4 {
-            state = round::<F, V, 2>(state, &run.schedule[32..48]);
-            state = round::<F, V, 3>(state, groups);
-            let [a, b, c, d] = state;
+            state = round::<F, V, 2>(state, &batch.schedule[32..48], beside);
+            let [a, b, c, d] = round::<F, V, 3>(state, groups, beside);
             step::<F, V, 3>(a, b, c, d, rest[0], F::TURNS[3][0])
         } else {
-            state = round::<F, V, 2>(state, groups);
-            let [a, b, c, d] = state;
+            let [a, b, c, d] = round::<F, V, 2>(state, groups, beside);
             step::<F, V, 2>(a, b, c, d, rest[0], F::TURNS[2][0])
         }
     }
@@ -95,20 +106,22 @@ impl<F: Family> Digest for F {
         digest[3].wrapping_sub(INITIAL[3])
     }
     fn digest(block: &Block) -> Words {
-        let schedule = Self::start::<u32>(block, &[]).schedule;
+        let schedule = F::fixed(block, &[]);
         let mut state = INITIAL;
-        state = round::<F, u32, 0>(state, &schedule[..16]);
-        state = round::<F, u32, 1>(state, &schedule[16..32]);
-        state = round::<F, u32, 2>(state, &schedule[32..48]);
+        state = round::<F, u32, 0>(state, &schedule[..16], &mut ());
+        state = round::<F, u32, 1>(state, &schedule[16..32], &mut ());
+        state = round::<F, u32, 2>(state, &schedule[32..48], &mut ());
         if F::ROUNDS == 4 {
-            state = round::<F, u32, 3>(state, &schedule[48..]);
+            state = round::<F, u32, 3>(state, &schedule[48..], &mut ());
         }
         finish(state, INITIAL)
     }
 }
 
 /// The batch at hand: message word plus constant for each step, and where to stop.
-pub(crate) struct Run<V> {
+pub(crate) struct Batch<V> {
+    /// The tail's part of the block.
+    tail: [V; 16],
     schedule: [V; STEPS_MAX],
     /// Whole groups to take in the last round, before the one step that yields the key.
     last_groups: usize,
@@ -139,7 +152,11 @@ const fn uses(order: &[u8; STEPS_MAX], rounds: usize) -> [[u8; 4]; 16] {
 }
 
 #[inline(always)]
-fn round<F: Family, V: Lanes, const ROUND: usize>(mut state: [V; 4], schedule: &[V]) -> [V; 4] {
+fn round<F: Family, V: Lanes, const ROUND: usize>(
+    mut state: [V; 4],
+    schedule: &[V],
+    beside: &mut impl Beside,
+) -> [V; 4] {
     for added in schedule.chunks_exact(4) {
         let [a, b, c, d] = state;
         let turns = F::TURNS[ROUND];
@@ -148,6 +165,7 @@ fn round<F: Family, V: Lanes, const ROUND: usize>(mut state: [V; 4], schedule: &
         let c = step::<F, V, ROUND>(c, d, a, b, added[2], turns[2]);
         let b = step::<F, V, ROUND>(b, c, d, a, added[3], turns[3]);
         state = [a, b, c, d];
+        beside.part();
     }
     state
 }

@@ -126,18 +126,28 @@ impl Search {
 
     fn scan_chunk(&self, lo: u128, hi: u128, found: &mut Vec<Found>, hits: &mut Vec<Hit>) {
         let mut odometer = self.space.seek(lo);
+        let mut blocks = Vec::new();
         let mut next = lo;
         while next < hi {
-            let (from, size) = (odometer.from, odometer.tail.size);
-            let units = (hi - next).min((size - from) as u128);
+            let (first, from, tail) = (next, odometer.from, odometer.tail);
+            let units = (hi - next).min((tail.size - from) as u128);
             let to = from + units as usize;
-            let piece =
-                Piece { block: odometer.block(), tail: odometer.tail, from, to, targets: &self.targets };
+            let end = odometer.length().1.min(hi);
+            // Runs of the same length that are searched from and to the same combination.
+            blocks.clear();
+            loop {
+                blocks.push(odometer.block());
+                odometer.advance();
+                next += units;
+                if units < tail.size as u128 || end - next < units {
+                    break;
+                }
+            }
+            let piece = Piece { blocks: &blocks, tail, from, to, targets: &self.targets };
             (self.runner)(&piece, found);
-            let hit = |f: Found| Hit { unit: next + (f.at - from) as u128, target: f.target };
-            hits.extend(found.drain(..).map(hit));
-            next += units;
-            odometer.advance();
+            found.sort_unstable();
+            let unit = |f: &Found| first + (f.run * tail.size + f.at - from) as u128;
+            hits.extend(found.drain(..).map(|f| Hit { unit: unit(&f), target: f.target }));
         }
     }
 }

@@ -2,7 +2,7 @@
 //! back.
 
 use crate::block::{Block, Layout, Words};
-use crate::digest::{Digest, finish, spread};
+use crate::digest::{Beside, Digest, finish, single, spread};
 use crate::lanes::Lanes;
 
 /// SHA-1 of a candidate's bytes.
@@ -12,73 +12,123 @@ const INITIAL: [u32; 5] = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476, 0
 /// One constant for each 20 steps.
 const CONSTANTS: [u32; 4] = [0x5a82_7999, 0x6ed9_eba1, 0x8f1b_bcdc, 0xca62_c1d6];
 
+/// The message words of a batch. Those behind the block are exclusive ors of the block's, so the run's part and the tail's
+/// are made apart.
+pub(crate) struct Batch<V> {
+    /// The tail's part of the block.
+    tail: [V; 16],
+    /// The block, each word with the constant of its step.
+    first: [V; 16],
+    /// The tail's part of the words behind the block.
+    later: [V; LATER],
+}
+
+/// A run's part of the message words: of the block's with the constant of the step, then of those behind.
+pub(crate) struct Fixed {
+    first: [u32; 16],
+    later: [u32; LATER],
+}
+
+/// Words behind the block.
+const LATER: usize = 64;
+
 impl Digest for Sha1 {
     const LAYOUT: Layout = Layout { big_endian: true, stride: 1 };
-    type Run<V: Lanes> = [V; 16];
+    const RUNS: usize = 16;
+    const PARTS: usize = 15;
+    type Fixed = Fixed;
+    type Batch<V: Lanes> = Batch<V>;
 
     fn key_step(_varying: &[usize]) -> usize {
         0
     }
-    #[inline(always)]
-    fn start<V: Lanes>(block: &Block, _varying: &[usize]) -> [V; 16] {
-        spread(block)
+    fn fixed(block: &Block, _varying: &[usize]) -> Fixed {
+        Fixed { first: block.map(|word| word.wrapping_add(CONSTANTS[0])), later: expand(block) }
     }
     #[inline(always)]
-    fn set<V: Lanes>(run: &mut [V; 16], word: usize, values: V) {
-        run[word & 15] = values;
+    fn start<V: Lanes>(_varying: &[usize], _key_words: &[usize]) -> Batch<V> {
+        let zero = V::splat(0);
+        Batch { tail: [zero; 16], first: [zero; 16], later: [zero; LATER] }
     }
     #[inline(always)]
-    fn key<V: Lanes>(run: &[V; 16]) -> V {
-        key(*run)
+    fn turn<V: Lanes>(batch: &mut Batch<V>, word: usize, values: V) {
+        batch.tail[word & 15] = values;
+    }
+    #[inline(always)]
+    fn turned<V: Lanes>(batch: &mut Batch<V>) {
+        batch.later = expand(&batch.tail);
+    }
+    #[inline(always)]
+    fn set<V: Lanes>(batch: &mut Batch<V>, fixed: &Fixed, words: &[usize]) {
+        for word in words.iter().map(|word| word & 15) {
+            batch.first[word] = batch.tail[word].add(V::splat(fixed.first[word]));
+        }
+    }
+    #[inline(always)]
+    fn key<V: Lanes>(batch: &Batch<V>, fixed: &Fixed, beside: &mut impl Beside) -> V {
+        // The last word of the state is ready four steps before the others; those are left out by the compiler.
+        compress(batch, fixed, beside)[4]
     }
     fn aim(_block: &Block, _varying: &[usize], digest: &Words) -> u32 {
-        aim(digest)
+        digest[4].wrapping_sub(INITIAL[4])
     }
     fn next_aim(digest: &Words) -> u32 {
-        next_aim(digest)
+        digest[3].wrapping_sub(INITIAL[3])
     }
     fn digest(block: &Block) -> Words {
-        finish(compress(*block), INITIAL)
+        let (batch, fixed) = single::<Sha1>(block);
+        finish(compress(&batch, &fixed, &mut ()), INITIAL)
     }
 }
 
-/// The last word of the state, which is ready four steps before the others; those are left out by the compiler.
+/// The words behind a block.
 #[inline(always)]
-fn key<V: Lanes>(message: [V; 16]) -> V {
-    compress(message)[4]
-}
-
-fn aim(digest: &Words) -> u32 {
-    digest[4].wrapping_sub(INITIAL[4])
-}
-
-fn next_aim(digest: &Words) -> u32 {
-    digest[3].wrapping_sub(INITIAL[3])
+fn expand<V: Lanes>(block: &[V; 16]) -> [V; LATER] {
+    let mut later = [V::splat(0); LATER];
+    for t in 0..16 {
+        let word = |further: usize| if t < further { block[16 + t - further] } else { later[t - further] };
+        later[t] = word(3).xor(word(8)).xor(word(14)).xor(word(16)).rotate_left(1);
+    }
+    for t in 16..LATER {
+        later[t] = later[t - 3].xor(later[t - 8]).xor(later[t - 14]).xor(later[t - 16]).rotate_left(1);
+    }
+    later
 }
 
 /// The state after 80 steps, the initial words not yet added.
 #[inline(always)]
-fn compress<V: Lanes>(mut message: [V; 16]) -> [V; 5] {
+fn compress<V: Lanes>(batch: &Batch<V>, fixed: &Fixed, beside: &mut impl Beside) -> [V; 5] {
     let mut state = spread(&INITIAL);
-    for first in [0, 5, 10, 15] {
-        state = group::<V, 0>(state, &mut message, first);
+    for first in [0, 5, 10] {
+        state = group::<V, 0>(state, first, batch, fixed);
+        beside.part();
     }
+    state = group::<V, 0>(state, 15, batch, fixed);
+    beside.part();
     for first in [20, 25, 30, 35] {
-        state = group::<V, 1>(state, &mut message, first);
+        state = group::<V, 1>(state, first, batch, fixed);
+        beside.part();
     }
     for first in [40, 45, 50, 55] {
-        state = group::<V, 2>(state, &mut message, first);
+        state = group::<V, 2>(state, first, batch, fixed);
+        beside.part();
     }
     for first in [60, 65, 70] {
-        state = group::<V, 3>(state, &mut message, first);
+        state = group::<V, 3>(state, first, batch, fixed);
+        beside.part();
     }
     // Apart from the loop, so that a caller who wants one word pays for no more.
-    group::<V, 3>(state, &mut message, 75)
+    group::<V, 3>(state, 75, batch, fixed)
 }
 
 /// Five steps from step `first` on; `PART` is the group of 20 steps they belong to.
 #[inline(always)]
-fn group<V: Lanes, const PART: usize>(state: [V; 5], message: &mut [V; 16], first: usize) -> [V; 5] {
+fn group<V: Lanes, const PART: usize>(
+    state: [V; 5],
+    first: usize,
+    batch: &Batch<V>,
+    fixed: &Fixed,
+) -> [V; 5] {
     let [mut a, mut b, mut c, mut d, mut e] = state;
     for t in first..first + 5 {
         let mix = match PART {
@@ -86,18 +136,12 @@ fn group<V: Lanes, const PART: usize>(state: [V; 5], message: &mut [V; 16], firs
             2 => b.majority(c, d),
             _ => b.parity(c, d),
         };
-        let added = e.add(word(message, t)).add(V::splat(CONSTANTS[PART]));
-        (e, d, c, b, a) = (d, c, b.rotate_left(30), a, added.add(mix).add(a.rotate_left(5)));
+        // With the constant.
+        let word = match t.checked_sub(16) {
+            None => batch.first[t],
+            Some(t) => batch.later[t].xor(V::splat(fixed.later[t])).add(V::splat(CONSTANTS[PART])),
+        };
+        (e, d, c, b, a) = (d, c, b.rotate_left(30), a, e.add(word).add(mix).add(a.rotate_left(5)));
     }
     [a, b, c, d, e]
-}
-
-/// Word `t` of the message schedule; from word 16 on it takes the place of the one 16 before.
-#[inline(always)]
-fn word<V: Lanes>(message: &mut [V; 16], t: usize) -> V {
-    if t >= 16 {
-        let mixed = message[(t + 13) & 15].xor(message[(t + 8) & 15]).xor(message[(t + 2) & 15]);
-        message[t & 15] = mixed.xor(message[t & 15]).rotate_left(1);
-    }
-    message[t & 15]
 }

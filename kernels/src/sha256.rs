@@ -2,7 +2,7 @@
 //! names back.
 
 use crate::block::{Block, Layout, Words};
-use crate::digest::{Digest, finish, spread};
+use crate::digest::{Beside, Digest, finish, single, spread};
 use crate::lanes::Lanes;
 
 /// SHA-256 of a candidate's bytes.
@@ -27,42 +27,97 @@ const CONSTANTS: [u32; 64] = [
     0x748f_82ee, 0x78a5_636f, 0x84c8_7814, 0x8cc7_0208, 0x90be_fffa, 0xa450_6ceb, 0xbef9_a3f7, 0xc671_78f2,
 ];
 
-/// A batch at hand. What the block does to the words 16 to 31 of the message schedule is added up where a word changes, since most
-/// do not.
-pub(crate) struct Run<V> {
-    block: [V; 16],
+/// The message words of a batch. What the block does to the words 16 to 31 of the message schedule is added up where a word
+/// changes, since most do not.
+pub(crate) struct Batch<V> {
+    /// The tail's part of the block, and what the schedule makes of it.
+    tail: [V; 16],
+    small0: [V; 16],
+    small1: [V; 16],
+    /// A bit for each word that has such a part.
+    varying: u32,
     /// The block, each word with the constant of its step.
-    added: [V; 16],
+    first: [V; 16],
     /// What the block adds to the words 16 to 31.
     next: [V; 16],
 }
 
+/// The same of a run's part.
+pub(crate) struct Fixed {
+    first: [u32; 16],
+    small0: [u32; 16],
+    small1: [u32; 16],
+    /// What is added to the words 16 to 31, but for the exclusive ors with the tail's part.
+    next: [u32; 16],
+}
+
 impl Digest for Sha256 {
     const LAYOUT: Layout = Layout { big_endian: true, stride: 1 };
-    type Run<V: Lanes> = Run<V>;
+    const RUNS: usize = 8;
+    const PARTS: usize = 7;
+    type Fixed = Fixed;
+    type Batch<V: Lanes> = Batch<V>;
 
     fn key_step(_varying: &[usize]) -> usize {
         0
     }
-    #[inline(always)]
-    fn start<V: Lanes>(block: &Block, _varying: &[usize]) -> Run<V> {
-        let added = std::array::from_fn(|word| V::splat(block[word].wrapping_add(CONSTANTS[word])));
-        let next = std::array::from_fn(|to| V::splat(to_next(block, to)));
-        Run { block: spread(block), added, next }
+    fn fixed(block: &Block, varying: &[usize]) -> Fixed {
+        let small = |of: fn(u32) -> u32, further: usize, to: usize| match to + further {
+            word if word < 16 && !varying.contains(&word) => of(block[word]),
+            _ => 0,
+        };
+        let next = |to: usize| {
+            let plain = block[to].wrapping_add(block.get(to + 9).copied().unwrap_or(0));
+            plain.wrapping_add(small(small0, 1, to)).wrapping_add(small(small1, 14, to))
+        };
+        Fixed {
+            first: std::array::from_fn(|word| block[word].wrapping_add(CONSTANTS[word])),
+            small0: block.map(small0),
+            small1: block.map(small1),
+            next: std::array::from_fn(next),
+        }
     }
     #[inline(always)]
-    fn set<V: Lanes>(run: &mut Run<V>, word: usize, values: V) {
+    fn start<V: Lanes>(varying: &[usize], _key_words: &[usize]) -> Batch<V> {
+        let [tail, small0, small1, first, next] = [[V::splat(0); 16]; 5];
+        Batch {
+            tail,
+            small0,
+            small1,
+            varying: varying.iter().fold(0, |bits, word| bits | 1 << word),
+            first,
+            next,
+        }
+    }
+    #[inline(always)]
+    fn turn<V: Lanes>(batch: &mut Batch<V>, word: usize, values: V) {
         let word = word & 15;
-        run.block[word] = values;
-        run.added[word] = values.add(V::splat(CONSTANTS[word]));
-        for to in REACHES.into_iter().filter_map(|further| word.checked_sub(further)) {
-            run.next[to] = to_next(&run.block, to);
+        batch.tail[word] = values;
+        batch.small0[word] = small0(values);
+        batch.small1[word] = small1(values);
+    }
+    #[inline(always)]
+    fn turned<V: Lanes>(_batch: &mut Batch<V>) {}
+    #[inline(always)]
+    fn set<V: Lanes>(batch: &mut Batch<V>, fixed: &Fixed, words: &[usize]) {
+        let mut reached = 0u32;
+        for word in words.iter().map(|word| word & 15) {
+            batch.first[word] = batch.tail[word].add(V::splat(fixed.first[word]));
+            reached |= REACHES
+                .into_iter()
+                .filter(|further| word >= *further)
+                .fold(0, |bits, f| bits | 1 << (word - f));
+        }
+        while reached != 0 {
+            let to = reached.trailing_zeros() as usize & 15;
+            reached &= reached - 1;
+            batch.next[to] = batch.to_next(fixed, to);
         }
     }
     /// The word `a` after 57 steps, the earliest that a digest tells.
     #[inline(always)]
-    fn key<V: Lanes>(run: &Run<V>) -> V {
-        let (state, message) = before_last(run);
+    fn key<V: Lanes>(batch: &Batch<V>, _fixed: &Fixed, beside: &mut impl Beside) -> V {
+        let (state, message) = before_last(batch, beside);
         step(state, message[8], 56)[0]
     }
     fn aim(_block: &Block, _varying: &[usize], digest: &Words) -> u32 {
@@ -72,7 +127,7 @@ impl Digest for Sha256 {
         earlier(digest, 3)
     }
     fn digest(block: &Block) -> Words {
-        let (state, message) = before_last(&Self::start::<u32>(block, &[]));
+        let (state, message) = before_last(&single::<Self>(block).0, &mut ());
         finish(group::<u32, 8>(state, &message, 56), INITIAL)
     }
 }
@@ -93,33 +148,39 @@ fn earlier(digest: &Words, steps: usize) -> u32 {
 /// How much further the words of the block are that word 16 of the schedule is made of.
 const REACHES: [usize; 4] = [0, 1, 9, 14];
 
-/// What the words of the block add to word 16 + `to` of the schedule.
-#[inline(always)]
-fn to_next<V: Lanes>(block: &[V; 16], to: usize) -> V {
-    let mut sum = block[to];
-    if let Some(word) = block.get(to + 1) {
-        sum = sum.add(small0(*word));
+impl<V: Lanes> Batch<V> {
+    /// What the words of the block add to word 16 + `to` of the schedule.
+    #[inline(always)]
+    fn to_next(&self, fixed: &Fixed, to: usize) -> V {
+        let varies = |word: usize| self.varying >> word & 1 != 0;
+        let mut sum = V::splat(fixed.next[to]);
+        if varies(to) {
+            sum = sum.add(self.tail[to]);
+        }
+        if varies(to + 1) {
+            sum = sum.add(self.small0[(to + 1) & 15].xor(V::splat(fixed.small0[(to + 1) & 15])));
+        }
+        if varies(to + 9) {
+            sum = sum.add(self.tail[(to + 9) & 15]);
+        }
+        if varies(to + 14) {
+            sum = sum.add(self.small1[(to + 14) & 15].xor(V::splat(fixed.small1[(to + 14) & 15])));
+        }
+        sum
     }
-    if let Some(word) = block.get(to + 9) {
-        sum = sum.add(*word);
-    }
-    if let Some(word) = block.get(to + 14) {
-        sum = sum.add(small1(*word));
-    }
-    sum
 }
 
 /// The state after 56 steps, and the last words of the message schedule.
 #[inline(always)]
-fn before_last<V: Lanes>(run: &Run<V>) -> ([V; 8], [V; 16]) {
+fn before_last<V: Lanes>(batch: &Batch<V>, beside: &mut impl Beside) -> ([V; 8], [V; 16]) {
     let mut state = spread(&INITIAL);
-    for added in &run.added[..8] {
-        state = step_of(state, *added);
+    for first in [&batch.first[..8], &batch.first[8..]] {
+        for added in first {
+            state = step_of(state, *added);
+        }
+        beside.part();
     }
-    for added in &run.added[8..] {
-        state = step_of(state, *added);
-    }
-    let mut message = run.next;
+    let mut message = batch.next;
     for t in 2..7 {
         message[t] = message[t].add(small1(message[t - 2]));
     }
@@ -128,13 +189,19 @@ fn before_last<V: Lanes>(run: &Run<V>) -> ([V; 8], [V; 16]) {
     }
     message[15] = message[15].add(small1(message[13])).add(message[8]).add(small0(message[0]));
     state = group::<V, 0>(state, &message, 16);
+    beside.part();
     state = group::<V, 8>(state, &message, 24);
+    beside.part();
     expand(&mut message);
     state = group::<V, 0>(state, &message, 32);
+    beside.part();
     state = group::<V, 8>(state, &message, 40);
+    beside.part();
     // Apart, so that what is not used of it costs nothing.
     expand(&mut message);
-    (group::<V, 0>(state, &message, 48), message)
+    state = group::<V, 0>(state, &message, 48);
+    beside.part();
+    (state, message)
 }
 
 /// Eight steps from step `first` on, with the message words from `AT` on.
