@@ -95,7 +95,7 @@ macro_rules! featured {
 
 path! {
     /// The inner loop for an algorithm; none where the processor has no AVX-512. It has 32 registers.
-    avx512, Zmm(__m512i), "avx512f": 16 lanes, side by side: 6 4 3,
+    avx512, Zmm(__m512i), "avx512f": 16 lanes, side by side: 5 4 3,
     _mm512_set1_epi32 _mm512_loadu_si512 _mm512_storeu_si512 _mm512_srlv_epi32,
     add: _mm512_add_epi32 xor: _mm512_xor_si512 and: _mm512_and_si512 or: _mm512_or_si512
     {
@@ -106,6 +106,14 @@ path! {
         #[inline(always)]
         fn matches(self, other: Self) -> u32 {
             u32::from(featured!(_mm512_cmpeq_epi32_mask(self.0, other.0)))
+        }
+        #[inline(always)]
+        fn equal(self, other: Self) -> u128 {
+            self.matches(other).into()
+        }
+        #[inline(always)]
+        fn bit(self) -> Self {
+            featured!(Zmm(_mm512_sllv_epi32(Self::splat(1).0, self.0)))
         }
         // One instruction each, whose constant is the outcome for each of the eight cases. LLVM does not always find it.
         #[inline(always)]
@@ -137,6 +145,15 @@ path! {
         #[inline(always)]
         fn matches(self, other: Self) -> u32 {
             featured!(_mm256_movemask_epi8(_mm256_cmpeq_epi32(self.0, other.0))) as u32
+        }
+        #[inline(always)]
+        fn equal(self, other: Self) -> u128 {
+            let same = featured!(_mm256_castsi256_ps(_mm256_cmpeq_epi32(self.0, other.0)));
+            featured!(_mm256_movemask_ps(same)) as u128
+        }
+        #[inline(always)]
+        fn bit(self) -> Self {
+            featured!(Ymm(_mm256_sllv_epi32(Self::splat(1).0, self.0)))
         }
     }
 }

@@ -115,8 +115,8 @@ impl Search {
     /// What the program of any length looks for.
     pub fn device_targets(&self) -> DeviceTargets<'_> {
         let targets = &self.targets;
-        let (starts, starts_shift) = targets.starts();
-        match targets.bitmap() {
+        let (starts, starts_shift) = targets.plain().starts();
+        match targets.filter() {
             None => {
                 let words = targets.digests.iter().flatten().copied().collect();
                 DeviceTargets {
@@ -128,12 +128,12 @@ impl Search {
                     sieve: vec![0],
                 }
             }
-            Some(bitmap) => {
-                let (bits, bitmap_shift) = bitmap.parts();
+            Some(filter) => {
+                let (bits, bitmap_shift) = filter.bitmap.parts();
                 let next_aim = facts(self.algorithm()).next_aim;
-                let keys = targets.keys().iter().zip(&targets.digests);
+                let keys = targets.plain().keys().iter().zip(&targets.digests);
                 let words = keys.flat_map(|(key, digest)| [*key, next_aim(digest)]).collect();
-                let sieve = sieve(targets.keys());
+                let sieve = sieve(targets.plain().keys());
                 DeviceTargets { words, starts, starts_shift, bitmap: bits, bitmap_shift, sieve }
             }
         }

@@ -32,8 +32,12 @@ pub(crate) trait Lanes: Copy {
     fn rotate_left(self, bits: u32) -> Self;
     /// Each word moved right by `bits`, 1..=31; a constant once inlined.
     fn shift_right(self, bits: u32) -> Self;
-    /// Not 0 if some lane is the same in both. Which one it is, is asked rarely, so it may cost more.
+    /// The bit of each word's number: 1 moved left by so much, 0..=31.
+    fn bit(self) -> Self;
+    /// Not 0 if some lane is the same in both.
     fn matches(self, other: Self) -> u32;
+    /// A bit for each lane, the first one's last: 1 where it is the same in both.
+    fn equal(self, other: Self) -> u128;
 
     /// `yes` where the bit of `self` is 1, else `no`.
     #[inline(always)]
@@ -98,8 +102,16 @@ impl Lanes for u32 {
         self >> bits
     }
     #[inline(always)]
+    fn bit(self) -> Self {
+        1 << (self & 31)
+    }
+    #[inline(always)]
     fn matches(self, other: Self) -> u32 {
         u32::from(self == other)
+    }
+    #[inline(always)]
+    fn equal(self, other: Self) -> u128 {
+        u128::from(self == other)
     }
 }
 
@@ -148,7 +160,7 @@ impl<T: Lanes, const SETS: usize> Lanes for Wide<T, SETS> {
 
     each!(add xor and or);
     each!(select of three majority of three parity of three);
-    each!(not() rotate_left(bits) shift_right(bits));
+    each!(not() bit() rotate_left(bits) shift_right(bits));
 
     #[inline(always)]
     fn splat(word: u32) -> Self {
@@ -177,5 +189,13 @@ impl<T: Lanes, const SETS: usize> Lanes for Wide<T, SETS> {
             some |= a.matches(*b);
         }
         some
+    }
+    #[inline(always)]
+    fn equal(self, other: Self) -> u128 {
+        let mut lanes = 0;
+        for (a, b) in self.0.iter().zip(&other.0).rev() {
+            lanes = lanes << T::LANES | a.equal(*b);
+        }
+        lanes
     }
 }

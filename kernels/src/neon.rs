@@ -88,6 +88,15 @@ impl Lanes for Quad {
         neon!(vmaxvq_u32(vceqq_u32(self.0, other.0)))
     }
     #[inline(always)]
+    fn equal(self, other: Self) -> u128 {
+        let same = neon!(vandq_u32(vceqq_u32(self.0, other.0), vld1q_u32([1, 2, 4, 8].as_ptr())));
+        neon!(vaddvq_u32(same)).into()
+    }
+    #[inline(always)]
+    fn bit(self) -> Self {
+        neon!(Quad(vshlq_u32(vdupq_n_u32(1), vreinterpretq_s32_u32(self.0))))
+    }
+    #[inline(always)]
     fn select(self, yes: Self, no: Self) -> Self {
         neon!(Quad(vbslq_u32(self.0, yes.0, no.0)))
     }

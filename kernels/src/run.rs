@@ -7,7 +7,7 @@ use crate::block::Block;
 use crate::digest::{ALL_WORDS, Beside, Digest};
 use crate::lanes::{LANES_MAX, Lanes};
 use crate::tail::Tail;
-use crate::targets::{Bitmap, FEW_MAX, Targets};
+use crate::targets::{Bitmap, FEW_MAX, Filter, Keys, Own, Sieve, Targets};
 
 /// Candidates of some runs of one length.
 pub(crate) struct Piece<'a> {
@@ -21,6 +21,8 @@ pub(crate) struct Piece<'a> {
     pub(crate) to: usize,
     /// What is looked for.
     pub(crate) targets: &'a Targets,
+    /// By keys of these candidates' length, if they have their own.
+    pub(crate) own: Option<&'a Own>,
 }
 
 /// A candidate that has a target's digest.
@@ -40,9 +42,10 @@ pub(crate) type Runner = fn(&Piece<'_>, &mut Vec<Found>);
 /// Scans a piece. Inlined into each code path's entry, which has the processor's features switched on.
 #[inline(always)]
 pub(crate) fn scan<D: Digest, V: Lanes>(piece: &Piece<'_>, found: &mut Vec<Found>) {
-    match piece.targets.bitmap() {
-        Some(bitmap) => scan_many::<D, V>(piece, bitmap, found),
-        None => scan_few::<D, V>(piece, found),
+    match (piece.own, piece.targets.filter()) {
+        (Some(own), _) => scan_many::<D, V>(piece, &own.filter, &own.keys, &own.words, found),
+        (None, Some(filter)) => scan_many::<D, V>(piece, filter, piece.targets.plain(), &ALL_WORDS, found),
+        (None, None) => scan_few::<D, V>(piece, found),
     }
 }
 
@@ -61,12 +64,22 @@ fn scan_few<D: Digest, V: Lanes>(piece: &Piece<'_>, found: &mut Vec<Found>) {
     for_each_batch::<D, V>(piece, words, &mut Few { piece, aims, targets, found });
 }
 
-/// Many targets: the keys of a batch go through the bitmap one by one, while those of the next are computed.
+/// Many targets: the keys of a batch go through the sieve one by one, while those of the next are computed.
 #[inline(always)]
-fn scan_many<D: Digest, V: Lanes>(piece: &Piece<'_>, bitmap: &Bitmap, found: &mut Vec<Found>) {
-    let mut many = Many { piece, sieve: Sieve::new(bitmap), before: None, found };
-    for_each_batch::<D, V>(piece, &ALL_WORDS, &mut many);
-    many.sift_before();
+fn scan_many<D: Digest, V: Lanes>(
+    piece: &Piece<'_>,
+    filter: &Filter,
+    wanted: &Keys,
+    key_words: &[usize],
+    found: &mut Vec<Found>,
+) {
+    let lookups = LookUps::new(&filter.sieve);
+    let passed = [Passed { key: 0, run: 0, at: 0 }; TOGETHER];
+    let mut many =
+        Many { piece, bitmap: &filter.bitmap, wanted, lookups, before: None, passed, count: 0, found };
+    for_each_batch::<D, V>(piece, key_words, &mut many);
+    many.collect();
+    sift::<D>(&mut many.passed[..many.count], many.bitmap, many.wanted, piece, many.found);
 }
 
 /// What becomes of the batches. No closure, which would not melt into the function that has the processor's features.
@@ -139,93 +152,132 @@ impl<D: Digest, V: Lanes> Batches<D, V> for Few<'_> {
 
 struct Many<'a, D, V> {
     piece: &'a Piece<'a>,
-    sieve: Sieve<'a, D, V>,
-    /// Run and first combination of the batch whose keys are in the sieve.
+    bitmap: &'a Bitmap,
+    /// The keys that are looked for.
+    wanted: &'a Keys,
+    lookups: LookUps<'a, D, V>,
+    /// Run and first combination of the batch whose keys these are.
     before: Option<(usize, usize)>,
+    passed: [Passed; TOGETHER],
+    count: usize,
     found: &'a mut Vec<Found>,
 }
+
+/// A candidate that has passed the sieve.
+#[derive(Clone, Copy)]
+struct Passed {
+    key: u32,
+    run: usize,
+    at: usize,
+}
+
+/// How many are looked up in the bitmap together. It is far from the processor, which waits for many of its words as long as for
+/// one, if it need not know what is in one before it asks for the next.
+const TOGETHER: usize = 256;
 
 impl<D: Digest, V: Lanes> Batches<D, V> for Many<'_, D, V> {
     #[inline(always)]
     fn each(&mut self, batch: &D::Batch<V>, fixed: &D::Fixed, run: usize, at: usize) {
-        let keys = D::key(batch, fixed, &mut self.sieve);
-        self.sift_before();
-        self.sieve.begin(keys);
+        let keys = D::key(batch, fixed, &mut self.lookups);
+        self.collect();
+        self.lookups.begin(keys);
         self.before = Some((run, at));
     }
 }
 
 impl<D: Digest, V: Lanes> Many<'_, D, V> {
+    /// Takes those of the batch before that have passed.
     #[inline(always)]
-    fn sift_before(&mut self) {
-        if let Some(before) = self.before {
-            sift::<D>(self.piece, before, self.sieve.finish(), self.found);
+    fn collect(&mut self) {
+        let Some((run, first)) = self.before else { return };
+        let mut lanes = self.lookups.finish();
+        while lanes != 0 {
+            let lane = lanes.trailing_zeros() as usize % LANES_MAX;
+            lanes &= lanes - 1;
+            self.passed[self.count % TOGETHER] =
+                Passed { key: self.lookups.keys[lane], run, at: first + lane };
+            self.count += 1;
+        }
+        if self.count > TOGETHER - LANES_MAX {
+            let count = std::mem::take(&mut self.count);
+            sift::<D>(&mut self.passed[..count], self.bitmap, self.wanted, self.piece, self.found);
         }
     }
 }
 
-/// The look-ups of a batch's keys.
-struct Sieve<'a, D, V> {
-    bitmap: &'a Bitmap,
-    keys: [u32; LANES_MAX],
-    /// Lanes that were looked up.
-    at: usize,
-    /// Those of them that have passed.
-    passed: [u8; LANES_MAX],
-    count: usize,
-    of: PhantomData<(D, V)>,
+/// Confirms those whose whole key is looked for.
+#[inline(never)]
+fn sift<D: Digest>(
+    passed: &mut [Passed],
+    bitmap: &Bitmap,
+    wanted: &Keys,
+    piece: &Piece<'_>,
+    found: &mut Vec<Found>,
+) {
+    // No branch waits for the bitmap.
+    let mut count = 0;
+    for at in 0..passed.len() {
+        passed[count] = passed[at];
+        count += bitmap.bit(passed[count].key) as usize;
+    }
+    for Passed { key, run, at } in &passed[..count] {
+        if wanted.has(*key) {
+            confirm::<D>(piece, *run, *at, found);
+        }
+    }
 }
 
-impl<D: Digest, V: Lanes> Beside for Sieve<'_, D, V> {
+/// The look-ups of a batch's keys in the sieve. Nothing but the fetching of its words is left to be done for each key alone.
+struct LookUps<'a, D, V> {
+    sieve: &'a Sieve,
+    keys: [u32; LANES_MAX],
+    /// The bits that each key must have.
+    bits: V,
+    /// Which word of the sieve each key has, with room for a whole part behind the last one.
+    wanted: [u32; 2 * LANES_MAX],
+    /// The words that were fetched.
+    fetched: [u32; 2 * LANES_MAX],
+    /// How many.
+    count: usize,
+    of: PhantomData<D>,
+}
+
+impl<D: Digest, V: Lanes> Beside for LookUps<'_, D, V> {
     #[inline(always)]
     fn part(&mut self) {
-        for _ in 0..V::LANES.div_ceil(D::PARTS) {
-            self.one();
+        let at = self.count % LANES_MAX;
+        let words = self.sieve.words();
+        for place in at..at + Self::KEYS {
+            self.fetched[place] = words[self.wanted[place] as usize];
         }
+        self.count = at + Self::KEYS;
     }
 }
 
-impl<'a, D: Digest, V: Lanes> Sieve<'a, D, V> {
+impl<'a, D: Digest, V: Lanes> LookUps<'a, D, V> {
+    /// Keys that are looked up in a part.
+    const KEYS: usize = V::LANES.div_ceil(D::PARTS);
+
     #[inline(always)]
-    fn new(bitmap: &'a Bitmap) -> Self {
-        Self { bitmap, keys: [0; LANES_MAX], at: 0, passed: [0; LANES_MAX], count: 0, of: PhantomData }
+    fn new(sieve: &'a Sieve) -> Self {
+        let (wanted, fetched) = ([0; 2 * LANES_MAX], [0; 2 * LANES_MAX]);
+        Self { sieve, keys: [0; LANES_MAX], bits: V::splat(0), wanted, fetched, count: 0, of: PhantomData }
     }
     /// The next batch.
     #[inline(always)]
     fn begin(&mut self, keys: V) {
         keys.store(&mut self.keys);
-        (self.at, self.count) = (0, 0);
+        self.sieve.word_of(keys).store(&mut self.wanted);
+        self.bits = Sieve::bits_of(keys);
+        self.count = 0;
     }
-    /// The look-up of a lane, or of what lies behind the last one.
+    /// Fetches what was not yet. A bit for each lane that has passed.
     #[inline(always)]
-    fn one(&mut self) {
-        // A branch would be guessed wrong too often.
-        self.passed[self.count % LANES_MAX] = self.at as u8;
-        self.count += self.bitmap.bit(self.keys[self.at % LANES_MAX]) as usize;
-        self.at += 1;
-    }
-    /// The lanes that have passed, and perhaps some behind the last one; then the keys.
-    #[inline(always)]
-    fn finish(&mut self) -> (&[u8], &[u32]) {
-        while self.at < V::LANES {
-            self.one();
+    fn finish(&mut self) -> u128 {
+        while self.count < V::LANES {
+            self.part();
         }
-        (&self.passed[..self.count.min(LANES_MAX)], &self.keys[..V::LANES])
-    }
-}
-
-/// Confirms the lanes whose whole key is a target's; the bitmap has seen its leading bits only.
-#[inline(never)]
-fn sift<D: Digest>(
-    piece: &Piece<'_>,
-    (run, first): (usize, usize),
-    (passed, keys): (&[u8], &[u32]),
-    found: &mut Vec<Found>,
-) {
-    for lane in passed.iter().map(|lane| usize::from(*lane)) {
-        if keys.get(lane).is_some_and(|key| piece.targets.has_key(*key)) {
-            confirm::<D>(piece, run, first + lane, found);
-        }
+        V::load(&self.fetched).and(self.bits).equal(self.bits)
     }
 }
 

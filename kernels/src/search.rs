@@ -1,11 +1,13 @@
 //! The public face of the CPU search: checks what it is given and cuts a scan into pieces for the inner
 //! loop. It knows no time; how long a chunk takes is an estimate written down in `chunk_units`.
 
+use std::sync::OnceLock;
+
 use starfarm_protocol::spec::Algorithm;
 
 use crate::SearchError;
 use crate::block::{Words, digest_words};
-use crate::digest::Digest;
+use crate::digest::{ALL_WORDS, Digest};
 use crate::md5::Md5;
 use crate::ntlm::Ntlm;
 use crate::path::Path;
@@ -13,7 +15,7 @@ use crate::run::{Found, Piece, Runner};
 use crate::sha1::Sha1;
 use crate::sha256::Sha256;
 use crate::space::Space;
-use crate::targets::Targets;
+use crate::targets::{Own, Targets};
 
 /// A candidate whose digest is one of the targets.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -26,6 +28,11 @@ pub struct Hit {
 
 /// The targets that are equal to a digest.
 type Find = fn(&Targets, &Words) -> Vec<u32>;
+/// The targets of their own for a length of the space, if it is worth them.
+type OwnOf = fn(&Targets, &Space, usize) -> Option<Own>;
+
+/// A length that has more candidates for each target gets keys of its own, which are ready some steps earlier.
+const OWN_FROM: u128 = 4096;
 
 /// A character space, the digests looked for in it, and the code that does it. It does not change while
 /// it is used, so the slots of a worker share one.
@@ -33,6 +40,9 @@ pub struct Search {
     algorithm: Algorithm,
     pub(crate) space: Space,
     pub(crate) targets: Targets,
+    /// Many targets for each length, where it is long enough; made when first needed.
+    own: Vec<OnceLock<Option<Own>>>,
+    own_of: OwnOf,
     find: Find,
     path: Path,
     runner: Runner,
@@ -61,10 +71,12 @@ impl Search {
             Algorithm::Sha256 => prepare::<Sha256>,
             Algorithm::Ntlm => prepare::<Ntlm>,
         };
-        let (space, targets, find) = prepare(algorithm, positions, min, targets)?;
+        let (space, targets, find, own_of) = prepare(algorithm, positions, min, targets)?;
         let path = Path::best();
         let runner = path.runner(algorithm).ok_or(SearchError::NoPath(path))?;
-        Ok(Search { algorithm, space, targets, find, path, runner, chunk: chunk_units(algorithm, path) })
+        let own = (0..space.lengths()).map(|_| OnceLock::new()).collect();
+        let chunk = chunk_units(algorithm, path);
+        Ok(Search { algorithm, space, targets, own, own_of, find, path, runner, chunk })
     }
 
     /// The same search on a path of the caller's choice, for tests and measurements.
@@ -133,6 +145,8 @@ impl Search {
             let units = (hi - next).min((tail.size - from) as u128);
             let to = from + units as usize;
             let end = odometer.length().1.min(hi);
+            let own = || (self.own_of)(&self.targets, &self.space, odometer.index);
+            let own = self.own[odometer.index].get_or_init(own).as_ref();
             // Runs of the same length that are searched from and to the same combination.
             blocks.clear();
             loop {
@@ -143,7 +157,7 @@ impl Search {
                     break;
                 }
             }
-            let piece = Piece { blocks: &blocks, tail, from, to, targets: &self.targets };
+            let piece = Piece { blocks: &blocks, tail, from, to, targets: &self.targets, own };
             (self.runner)(&piece, found);
             found.sort_unstable();
             let unit = |f: &Found| first + (f.run * tail.size + f.at - from) as u128;
@@ -157,12 +171,19 @@ fn prepare<D: Digest>(
     positions: &[Vec<u8>],
     min: usize,
     targets: &[Vec<u8>],
-) -> Result<(Space, Targets, Find), SearchError> {
+) -> Result<(Space, Targets, Find, OwnOf), SearchError> {
     let space = Space::new(D::LAYOUT, positions, min)?;
     check_targets(algorithm, targets.iter().map(Vec::len))?;
     let digests: Vec<_> = targets.iter().map(|digest| digest_words(D::LAYOUT, digest)).collect();
     let find: Find = |targets, digest| targets.find::<D>(digest).collect();
-    Ok((space, Targets::new::<D>(&digests), find))
+    Ok((space, Targets::new::<D>(&digests), find, own::<D>))
+}
+
+fn own<D: Digest>(targets: &Targets, space: &Space, index: usize) -> Option<Own> {
+    let (units, block, words) = space.varying(index);
+    let is_earlier = D::key_step(&words) < D::key_step(&ALL_WORDS);
+    let is_worth = units / OWN_FROM > targets.digests.len() as u128 && is_earlier;
+    (targets.filter().is_some() && is_worth).then(|| Own::new::<D>(targets, &block, words))
 }
 
 /// Refuses digests, of so many bytes each, that cannot be looked for.

@@ -80,6 +80,26 @@ impl Space {
         block
     }
 
+    /// How many lengths there are.
+    pub(crate) fn lengths(&self) -> usize {
+        self.lengths.len()
+    }
+
+    /// Of a length the number of candidates, their block with zeros where it varies, and the words that do, ascending.
+    pub(crate) fn varying(&self, index: usize) -> (u128, Block, Vec<usize>) {
+        let Length { first, length, .. } = &self.lengths[index];
+        let end = self.lengths.get(index + 1).map_or(self.units, |next| next.first);
+        let (mut block, mut words) = (self.layout.empty(*length), Vec::new());
+        for (position, alphabet) in self.positions[..*length].iter().enumerate() {
+            match alphabet[..] {
+                [symbol] => self.layout.place(&mut block, position, symbol),
+                _ => words.push(self.layout.word_of(position)),
+            }
+        }
+        words.dedup();
+        (end - first, block, words)
+    }
+
     /// Which of the lengths the candidate of `unit` has.
     fn length_of(&self, unit: u128) -> usize {
         self.lengths.partition_point(|l| l.first <= unit) - 1
@@ -105,7 +125,8 @@ impl Space {
 /// A run, and the way to the next one.
 pub(crate) struct Odometer<'a> {
     space: &'a Space,
-    index: usize,
+    /// Which length.
+    pub(crate) index: usize,
     /// For each position before the tail the place in its alphabet.
     pub(crate) digits: Vec<usize>,
     /// The tail of this length.

@@ -20,7 +20,7 @@ const ALGORITHMS: [(&str, Algorithm); 4] = [
 /// Targets and length of the candidates (lower-case letters) for each line of MD5.
 const MD5_CASES: [(usize, usize); 7] = [(1, 6), (1, 8), (1, 9), (1, 12), (8, 8), (500, 8), (1_000_000, 8)];
 /// The same for each other algorithm.
-const OTHER_CASES: [(usize, usize); 2] = [(1, 8), (500, 8)];
+const OTHER_CASES: [(usize, usize); 3] = [(1, 8), (500, 8), (1_000_000, 8)];
 const SLICES: u32 = 21;
 
 fn main() -> ExitCode {
