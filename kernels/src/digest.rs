@@ -78,6 +78,11 @@ pub(crate) fn plain_aim<D: Digest>(digest: &Words) -> u32 {
     D::aim(&[0; 16], &ALL_WORDS, digest)
 }
 
+/// The first of these words; the first of all if there is none.
+pub(crate) fn first_varying(varying: &[usize]) -> usize {
+    varying.first().map_or(0, |word| word & 15)
+}
+
 /// The one candidate of a run in which no word changes, for the digest of a single block.
 pub(crate) fn single<D: Digest>(block: &Block) -> (D::Batch<u32>, D::Fixed) {
     let (mut batch, fixed) = (D::start(&[], &ALL_WORDS), D::fixed(block, &[]));

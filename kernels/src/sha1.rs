@@ -2,7 +2,7 @@
 //! back.
 
 use crate::block::{Block, Layout, Words};
-use crate::digest::{Beside, Digest, finish, single, spread};
+use crate::digest::{Beside, Digest, finish, first_varying, single, spread};
 use crate::lanes::Lanes;
 
 /// SHA-1 of a candidate's bytes.
@@ -17,6 +17,8 @@ const CONSTANTS: [u32; 4] = [0x5a82_7999, 0x6ed9_eba1, 0x8f1b_bcdc, 0xca62_c1d6]
 pub(crate) struct Batch<V> {
     /// The tail's part of the block.
     tail: [V; 16],
+    /// The first word with such a part.
+    from: usize,
     /// The block, each word with the constant of its step.
     first: [V; 16],
     /// The tail's part of the words behind the block.
@@ -25,6 +27,8 @@ pub(crate) struct Batch<V> {
 
 /// A run's part of the message words: of the block's with the constant of the step, then of those behind.
 pub(crate) struct Fixed {
+    /// After the step of the first word with a tail's part, which is not yet added.
+    state: [u32; 5],
     first: [u32; 16],
     later: [u32; LATER],
 }
@@ -35,20 +39,26 @@ const LATER: usize = 64;
 impl Digest for Sha1 {
     const LAYOUT: Layout = Layout { big_endian: true, stride: 1 };
     const RUNS: usize = 16;
-    const PARTS: usize = 15;
+    const PARTS: usize = 13;
     type Fixed = Fixed;
     type Batch<V: Lanes> = Batch<V>;
 
     fn key_step(_varying: &[usize]) -> usize {
         0
     }
-    fn fixed(block: &Block, _varying: &[usize]) -> Fixed {
-        Fixed { first: block.map(|word| word.wrapping_add(CONSTANTS[0])), later: expand(block) }
+    fn fixed(block: &Block, varying: &[usize]) -> Fixed {
+        let first = block.map(|word| word.wrapping_add(CONSTANTS[0]));
+        let known = &first[..=first_varying(varying)];
+        Fixed {
+            state: known.iter().fold(INITIAL, |state, word| step(state, *word)),
+            first,
+            later: expand(block),
+        }
     }
     #[inline(always)]
-    fn start<V: Lanes>(_varying: &[usize], _key_words: &[usize]) -> Batch<V> {
+    fn start<V: Lanes>(varying: &[usize], _key_words: &[usize]) -> Batch<V> {
         let zero = V::splat(0);
-        Batch { tail: [zero; 16], first: [zero; 16], later: [zero; LATER] }
+        Batch { tail: [zero; 16], from: first_varying(varying), first: [zero; 16], later: [zero; LATER] }
     }
     #[inline(always)]
     fn turn<V: Lanes>(batch: &mut Batch<V>, word: usize, values: V) {
@@ -98,30 +108,47 @@ fn expand<V: Lanes>(block: &[V; 16]) -> [V; LATER] {
 /// The state after 80 steps, the initial words not yet added.
 #[inline(always)]
 fn compress<V: Lanes>(batch: &Batch<V>, fixed: &Fixed, beside: &mut impl Beside) -> [V; 5] {
-    let mut state = spread(&INITIAL);
-    for first in [0, 5, 10] {
-        state = group::<V, 0>(state, first, batch, fixed);
-        beside.part();
+    let mut state: [V; 5] = spread(&fixed.state);
+    state[0] = state[0].add(batch.tail[batch.from & 15]);
+    for word in &batch.first[(batch.from & 15) + 1..] {
+        state = step(state, *word);
     }
-    state = group::<V, 0>(state, 15, batch, fixed);
     beside.part();
-    for first in [20, 25, 30, 35] {
+    for t in 0..4 {
+        state = step(state, batch.later(fixed, t).add(V::splat(CONSTANTS[0])));
+    }
+    beside.part();
+    for first in [4, 9, 14, 19] {
         state = group::<V, 1>(state, first, batch, fixed);
         beside.part();
     }
-    for first in [40, 45, 50, 55] {
+    for first in [24, 29, 34, 39] {
         state = group::<V, 2>(state, first, batch, fixed);
         beside.part();
     }
-    for first in [60, 65, 70] {
+    for first in [44, 49, 54] {
         state = group::<V, 3>(state, first, batch, fixed);
         beside.part();
     }
     // Apart from the loop, so that a caller who wants one word pays for no more.
-    group::<V, 3>(state, 75, batch, fixed)
+    group::<V, 3>(state, 59, batch, fixed)
 }
 
-/// Five steps from step `first` on; `PART` is the group of 20 steps they belong to.
+/// One of the first 20 steps, with its message word, to which its constant was added.
+#[inline(always)]
+fn step<V: Lanes>([a, b, c, d, e]: [V; 5], word: V) -> [V; 5] {
+    [e.add(word).add(b.select(c, d)).add(a.rotate_left(5)), a, b.rotate_left(30), c, d]
+}
+
+impl<V: Lanes> Batch<V> {
+    /// Word `t` of those behind the block.
+    #[inline(always)]
+    fn later(&self, fixed: &Fixed, t: usize) -> V {
+        self.later[t].xor(V::splat(fixed.later[t]))
+    }
+}
+
+/// Five steps with the words from word `first` on of those behind the block; `PART` is the group of 20 steps they belong to.
 #[inline(always)]
 fn group<V: Lanes, const PART: usize>(
     state: [V; 5],
@@ -131,16 +158,8 @@ fn group<V: Lanes, const PART: usize>(
 ) -> [V; 5] {
     let [mut a, mut b, mut c, mut d, mut e] = state;
     for t in first..first + 5 {
-        let mix = match PART {
-            0 => b.select(c, d),
-            2 => b.majority(c, d),
-            _ => b.parity(c, d),
-        };
-        // With the constant.
-        let word = match t.checked_sub(16) {
-            None => batch.first[t],
-            Some(t) => batch.later[t].xor(V::splat(fixed.later[t])).add(V::splat(CONSTANTS[PART])),
-        };
+        let mix = if PART == 2 { b.majority(c, d) } else { b.parity(c, d) };
+        let word = batch.later(fixed, t).add(V::splat(CONSTANTS[PART]));
         (e, d, c, b, a) = (d, c, b.rotate_left(30), a, e.add(word).add(mix).add(a.rotate_left(5)));
     }
     [a, b, c, d, e]

@@ -2,7 +2,7 @@
 //! names back.
 
 use crate::block::{Block, Layout, Words};
-use crate::digest::{Beside, Digest, finish, single, spread};
+use crate::digest::{Beside, Digest, finish, first_varying, single, spread};
 use crate::lanes::Lanes;
 
 /// SHA-256 of a candidate's bytes.
@@ -36,6 +36,8 @@ pub(crate) struct Batch<V> {
     small1: [V; 16],
     /// A bit for each word that has such a part.
     varying: u32,
+    /// The first of them.
+    from: usize,
     /// The block, each word with the constant of its step.
     first: [V; 16],
     /// What the block adds to the words 16 to 31.
@@ -44,6 +46,8 @@ pub(crate) struct Batch<V> {
 
 /// The same of a run's part.
 pub(crate) struct Fixed {
+    /// After the step of the first word with a tail's part, which is not yet added.
+    state: [u32; 8],
     first: [u32; 16],
     small0: [u32; 16],
     small1: [u32; 16],
@@ -70,8 +74,11 @@ impl Digest for Sha256 {
             let plain = block[to].wrapping_add(block.get(to + 9).copied().unwrap_or(0));
             plain.wrapping_add(small(small0, 1, to)).wrapping_add(small(small1, 14, to))
         };
+        let first: [u32; 16] = std::array::from_fn(|word| block[word].wrapping_add(CONSTANTS[word]));
+        let known = &first[..=first_varying(varying)];
         Fixed {
-            first: std::array::from_fn(|word| block[word].wrapping_add(CONSTANTS[word])),
+            state: known.iter().fold(INITIAL, |state, added| step_of(state, *added)),
+            first,
             small0: block.map(small0),
             small1: block.map(small1),
             next: std::array::from_fn(next),
@@ -85,6 +92,7 @@ impl Digest for Sha256 {
             small0,
             small1,
             varying: varying.iter().fold(0, |bits, word| bits | 1 << word),
+            from: first_varying(varying),
             first,
             next,
         }
@@ -116,8 +124,8 @@ impl Digest for Sha256 {
     }
     /// The word `a` after 57 steps, the earliest that a digest tells.
     #[inline(always)]
-    fn key<V: Lanes>(batch: &Batch<V>, _fixed: &Fixed, beside: &mut impl Beside) -> V {
-        let (state, message) = before_last(batch, beside);
+    fn key<V: Lanes>(batch: &Batch<V>, fixed: &Fixed, beside: &mut impl Beside) -> V {
+        let (state, message) = before_last(batch, fixed, beside);
         step(state, message[8], 56)[0]
     }
     fn aim(_block: &Block, _varying: &[usize], digest: &Words) -> u32 {
@@ -127,7 +135,8 @@ impl Digest for Sha256 {
         earlier(digest, 3)
     }
     fn digest(block: &Block) -> Words {
-        let (state, message) = before_last(&single::<Self>(block).0, &mut ());
+        let (batch, fixed) = single::<Self>(block);
+        let (state, message) = before_last(&batch, &fixed, &mut ());
         finish(group::<u32, 8>(state, &message, 56), INITIAL)
     }
 }
@@ -172,10 +181,15 @@ impl<V: Lanes> Batch<V> {
 
 /// The state after 56 steps, and the last words of the message schedule.
 #[inline(always)]
-fn before_last<V: Lanes>(batch: &Batch<V>, beside: &mut impl Beside) -> ([V; 8], [V; 16]) {
-    let mut state = spread(&INITIAL);
-    for first in [&batch.first[..8], &batch.first[8..]] {
-        for added in first {
+fn before_last<V: Lanes>(batch: &Batch<V>, fixed: &Fixed, beside: &mut impl Beside) -> ([V; 8], [V; 16]) {
+    let from = batch.from & 15;
+    let mut state: [V; 8] = spread(&fixed.state);
+    for word in [0, 4] {
+        state[word] = state[word].add(batch.tail[from]);
+    }
+    let (middle, first) = (8.max(from + 1), &batch.first[..]);
+    for added in [&first[from + 1..middle], &first[middle..]] {
+        for added in added {
             state = step_of(state, *added);
         }
         beside.part();
