@@ -39,8 +39,9 @@ pub(crate) trait Digest {
     /// Gives the word `word`, one of those that vary, the tail's part of the next combinations.
     fn turn<V: Lanes>(batch: &mut Self::Batch<V>, word: usize, values: V);
 
-    /// Each of them has got its own.
-    fn turned<V: Lanes>(batch: &mut Self::Batch<V>);
+    /// Each of them has got its own: makes what depends on all of them.
+    #[inline(always)]
+    fn turned<V: Lanes>(_batch: &mut Self::Batch<V>) {}
 
     /// Puts the message words `words` together for a run; the other words must be those of the run before.
     fn set<V: Lanes>(batch: &mut Self::Batch<V>, fixed: &Self::Fixed, words: &[usize]);

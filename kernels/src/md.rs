@@ -63,8 +63,6 @@ impl<F: Family> Digest for F {
         batch.tail[word & 15] = values;
     }
     #[inline(always)]
-    fn turned<V: Lanes>(_batch: &mut Batch<V>) {}
-    #[inline(always)]
     fn set<V: Lanes>(batch: &mut Batch<V>, fixed: &[u32; STEPS_MAX], words: &[usize]) {
         for word in words.iter().map(|word| word & 15) {
             for step in &F::USES[word][..F::ROUNDS] {

@@ -105,8 +105,6 @@ impl Digest for Sha256 {
         batch.small1[word] = small1(values);
     }
     #[inline(always)]
-    fn turned<V: Lanes>(_batch: &mut Batch<V>) {}
-    #[inline(always)]
     fn set<V: Lanes>(batch: &mut Batch<V>, fixed: &Fixed, words: &[usize]) {
         let mut reached = 0u32;
         for word in words.iter().map(|word| word & 15) {

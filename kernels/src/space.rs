@@ -88,7 +88,6 @@ impl Space {
     /// Of a length the number of candidates, their block with zeros where it varies, and the words that do, ascending.
     pub(crate) fn varying(&self, index: usize) -> (u128, Block, Vec<usize>) {
         let Length { first, length, .. } = &self.lengths[index];
-        let end = self.lengths.get(index + 1).map_or(self.units, |next| next.first);
         let (mut block, mut words) = (self.layout.empty(*length), Vec::new());
         for (position, alphabet) in self.positions[..*length].iter().enumerate() {
             match alphabet[..] {
@@ -97,7 +96,12 @@ impl Space {
             }
         }
         words.dedup();
-        (end - first, block, words)
+        (self.end(index) - first, block, words)
+    }
+
+    /// The unit behind the last one of a length.
+    fn end(&self, index: usize) -> u128 {
+        self.lengths.get(index + 1).map_or(self.units, |next| next.first)
     }
 
     /// Which of the lengths the candidate of `unit` has.
@@ -161,8 +165,7 @@ impl<'a> Odometer<'a> {
 
     /// Bytes of the run's candidates, and the unit behind the last one of that length.
     pub(crate) fn length(&self) -> (usize, u128) {
-        let end = self.space.lengths.get(self.index + 1).map_or(self.space.units, |next| next.first);
-        (self.space.lengths[self.index].length, end)
+        (self.space.lengths[self.index].length, self.space.end(self.index))
     }
 
     /// Steps on to the next run; behind the last one it stands at the first run of the last length.
