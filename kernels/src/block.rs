@@ -48,9 +48,14 @@ impl Layout {
         position * self.stride / 4
     }
 
+    /// Writes the candidate's byte `position` over what it was.
+    pub(crate) fn replace(self, block: &mut Block, position: usize, old: u8, new: u8) {
+        self.put(block, position * self.stride, old ^ new);
+    }
+
     fn put(self, block: &mut Block, at: usize, byte: u8) {
         let from_low = if self.big_endian { 3 - at % 4 } else { at % 4 };
-        block[at / 4] |= u32::from(byte) << (8 * from_low);
+        block[at / 4] ^= u32::from(byte) << (8 * from_low);
     }
 }
 

@@ -92,7 +92,8 @@ fn sieve(keys: &[u32]) -> Vec<u32> {
 impl Search {
     /// Where the candidate of `unit`, below [`Search::units`], lies.
     pub fn stretch(&self, unit: u128) -> Stretch<'_> {
-        let odometer = self.space.seek(unit);
+        let (odometer, from) = self.space.seek(unit);
+        let tail = odometer.tail();
         let (digits, alphabets) = (&odometer.digits, self.space.positions());
         let digit = |(digit, alphabet): (&usize, &Vec<u8>)| [alphabet.len() as u32, *digit as u32];
         let (length, end) = odometer.length();
@@ -100,10 +101,10 @@ impl Search {
             length,
             units: end - unit,
             prefix: digits.iter().zip(alphabets).map(digit).collect(),
-            tail: odometer.tail.size,
-            from: odometer.from,
-            tables: &odometer.tail.tables,
-            words: &odometer.tail.words,
+            tail: tail.size,
+            from,
+            tables: &tail.tables,
+            words: &tail.words,
         }
     }
 

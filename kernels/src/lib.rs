@@ -3,7 +3,7 @@
 //!
 //! The map, outside in:
 //! - `search`: the public face; checks what it is given, cuts a scan into runs.
-//! - `space`, `tail`: unit index to candidate, and the table that an inner run steps through.
+//! - `space`, `cut`, `tail`: unit index to candidate, which positions turn within a run, and the table that it steps through.
 //! - `block`: where a candidate's bytes stand in the one message block.
 //! - `targets`: which digests are looked for, and the quick tests before an exact look-up.
 //! - `run`: the inner loop, generic over the algorithm and the code path.
@@ -21,6 +21,7 @@
 #[cfg(target_arch = "x86_64")]
 mod avx;
 mod block;
+mod cut;
 mod device;
 mod digest;
 mod error;

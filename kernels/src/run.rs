@@ -26,7 +26,6 @@ pub(crate) struct Piece<'a> {
 }
 
 /// A candidate that has a target's digest.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Found {
     /// Which run.
     pub(crate) run: usize,
@@ -97,32 +96,38 @@ fn for_each_batch<D: Digest, V: Lanes>(
 ) {
     let words = &piece.tail.words;
     let mut batch = D::start::<V>(words, key_words);
+    let (mut runs, mut changed) = (Vec::with_capacity(D::RUNS), ALL_WORDS.to_vec());
+    let mut before = None;
     for (first, blocks) in piece.blocks.chunks(D::RUNS).enumerate() {
-        let (fixed, changing) = fixed::<D>(blocks, words);
-        D::set(&mut batch, &fixed[0], &ALL_WORDS);
+        runs.clear();
+        runs.extend(blocks.iter().map(|block| D::fixed(block, words)));
+        // What is not set for each batch must be that of the first run.
+        differing(before, &blocks[..1], words, &mut changed);
+        D::set(&mut batch, &runs[0], &changed);
+        differing(blocks.first(), blocks, words, &mut changed);
+        before = blocks.last();
         for at in (piece.from..piece.to).step_by(V::LANES) {
             for (word, table) in words.iter().zip(&piece.tail.tables) {
                 D::turn(&mut batch, *word, V::load(&table[at..]));
             }
             D::turned(&mut batch);
-            for (run, fixed) in fixed.iter().enumerate() {
-                D::set(&mut batch, fixed, &changing);
+            for (run, fixed) in runs.iter().enumerate() {
+                D::set(&mut batch, fixed, words);
+                D::set(&mut batch, fixed, &changed);
                 batches.each(&batch, fixed, first * D::RUNS + run, at);
             }
         }
     }
 }
 
-/// The runs' own parts, and the words that are not the same in all candidates of all of them.
+/// The words, beside the tail's, in which some of the blocks differ from `before`; all if there is none.
 #[inline(never)]
-fn fixed<D: Digest>(blocks: &[Block], tail_words: &[usize]) -> (Vec<D::Fixed>, Vec<usize>) {
-    let changes = |word: &usize| {
-        tail_words.contains(word) || blocks.iter().any(|block| block[*word] != blocks[0][*word])
-    };
-    (
-        blocks.iter().map(|block| D::fixed(block, tail_words)).collect(),
-        ALL_WORDS.into_iter().filter(changes).collect(),
-    )
+fn differing(before: Option<&Block>, blocks: &[Block], tail: &[usize], differing: &mut Vec<usize>) {
+    differing.clear();
+    differing.extend(ALL_WORDS.into_iter().filter(|word| {
+        let is_other = |before: &Block| blocks.iter().any(|block| block[*word] != before[*word]);
+        !tail.contains(word) && before.is_none_or(is_other)
+    }));
 }
 
 struct Few<'a> {

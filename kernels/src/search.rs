@@ -1,12 +1,13 @@
 //! The public face of the CPU search: checks what it is given and cuts a scan into pieces for the inner
 //! loop. It knows no time; how long a chunk takes is an estimate written down in `chunk_units`.
 
+use std::ops::Range;
 use std::sync::OnceLock;
 
 use starfarm_protocol::spec::Algorithm;
 
 use crate::SearchError;
-use crate::block::{Words, digest_words};
+use crate::block::{Block, Words, digest_words};
 use crate::digest::{ALL_WORDS, Digest};
 use crate::md5::Md5;
 use crate::ntlm::Ntlm;
@@ -14,8 +15,8 @@ use crate::path::Path;
 use crate::run::{Found, Piece, Runner};
 use crate::sha1::Sha1;
 use crate::sha256::Sha256;
-use crate::space::Space;
-use crate::targets::{Own, Targets};
+use crate::space::{Space, Step};
+use crate::targets::{FEW_MAX, Own, Targets};
 
 /// A candidate whose digest is one of the targets.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -33,6 +34,8 @@ type OwnOf = fn(&Targets, &Space, usize) -> Option<Own>;
 
 /// A length that has more candidates for each target gets keys of its own, which are ready some steps earlier.
 const OWN_FROM: u128 = 4096;
+/// Most chunks of a sweep: a second or two of work at most.
+const SWEEP_CHUNKS: u128 = 256;
 
 /// A character space, the digests looked for in it, and the code that does it. It does not change while
 /// it is used, so the slots of a worker share one.
@@ -113,6 +116,9 @@ impl Search {
     /// milliseconds of work `keep_going` is given the first unit not yet scanned; when it answers false
     /// the scan ends there. It is not asked at `hi`.
     ///
+    /// Units may be scanned in another order, up to some seconds' worth of them. Meanwhile `keep_going` is given none;
+    /// when it answers false then, the scan ends before the first of them.
+    ///
     /// Returns the first unit not scanned: `hi`, or where it was stopped. What lies behind the last unit
     /// of the space is passed over as if it held no hit.
     pub fn scan(
@@ -120,49 +126,52 @@ impl Search {
         lo: u128,
         hi: u128,
         hits: &mut Vec<Hit>,
-        keep_going: &mut dyn FnMut(u128) -> bool,
+        keep_going: &mut dyn FnMut(Option<u128>) -> bool,
     ) -> u128 {
         let end = hi.min(self.units());
-        let mut found = Vec::new();
-        let mut next = lo;
+        let (mut next, mut blocks, mut found) = (lo, Vec::new(), Vec::new());
         while next < end {
-            let stop = end.min(next.saturating_add(self.chunk));
-            self.scan_chunk(next, stop, &mut found, hits);
-            next = stop;
-            if next < end && !keep_going(next) {
+            let step = self.space.step(next, end, self.chunk, self.chunk * SWEEP_CHUNKS);
+            let before = hits.len();
+            let runs = (self.chunk / step.combinations.len() as u128).max(1);
+            let mut number = step.numbers.start;
+            while number < step.numbers.end {
+                let end = step.numbers.end.min(number + runs);
+                self.search(&step, number..end, &mut blocks, &mut found);
+                hits.extend(
+                    found.drain(..).map(|f: Found| Hit {
+                        unit: step.unit(number + f.run as u128, f.at),
+                        target: f.target,
+                    }),
+                );
+                number = end;
+                if number < step.numbers.end && !keep_going(None) {
+                    hits.truncate(before);
+                    return next;
+                }
+            }
+            hits[before..].sort_unstable();
+            next = step.units.end;
+            if next < end && !keep_going(Some(next)) {
                 return next;
             }
         }
         hi.max(lo)
     }
 
-    fn scan_chunk(&self, lo: u128, hi: u128, found: &mut Vec<Found>, hits: &mut Vec<Hit>) {
-        let mut odometer = self.space.seek(lo);
-        let mut blocks = Vec::new();
-        let mut next = lo;
-        while next < hi {
-            let (first, from, tail) = (next, odometer.from, odometer.tail);
-            let units = (hi - next).min((tail.size - from) as u128);
-            let to = from + units as usize;
-            let end = odometer.length().1.min(hi);
-            let own = || (self.own_of)(&self.targets, &self.space, odometer.index);
-            let own = self.own[odometer.index].get_or_init(own).as_ref();
-            // Runs of the same length that are searched from and to the same combination.
-            blocks.clear();
-            loop {
-                blocks.push(odometer.block());
-                odometer.advance();
-                next += units;
-                if units < tail.size as u128 || end - next < units {
-                    break;
-                }
-            }
-            let piece = Piece { blocks: &blocks, tail, from, to, targets: &self.targets, own };
-            (self.runner)(&piece, found);
-            found.sort_unstable();
-            let unit = |f: &Found| first + (f.run * tail.size + f.at - from) as u128;
-            hits.extend(found.drain(..).map(|f| Hit { unit: unit(&f), target: f.target }));
+    /// Searches some runs of a step.
+    fn search(&self, step: &Step<'_>, numbers: Range<u128>, blocks: &mut Vec<Block>, found: &mut Vec<Found>) {
+        let mut odometer = step.odometer(numbers.start);
+        blocks.clear();
+        for _ in numbers {
+            blocks.push(odometer.block);
+            odometer.advance();
         }
+        let own = || (self.own_of)(&self.targets, &self.space, step.index);
+        let own = self.own[step.index].get_or_init(own).as_ref();
+        let (Range { start: from, end: to }, targets) = (step.combinations.clone(), &self.targets);
+        let piece = Piece { blocks: blocks.as_slice(), tail: odometer.tail(), from, to, targets, own };
+        (self.runner)(&piece, found);
     }
 }
 
@@ -172,7 +181,10 @@ fn prepare<D: Digest>(
     min: usize,
     targets: &[Vec<u8>],
 ) -> Result<(Space, Targets, Find, OwnOf), SearchError> {
-    let space = Space::new(D::LAYOUT, positions, min)?;
+    // The keys of many targets are the same in any run, whatever its tail.
+    let is_worth = targets.len() <= FEW_MAX && D::key_step(&ALL_WORDS) > 0;
+    let key_step = is_worth.then_some(D::key_step as fn(&[usize]) -> usize);
+    let space = Space::new(D::LAYOUT, positions, min, key_step)?;
     check_targets(algorithm, targets.iter().map(Vec::len))?;
     let digests: Vec<_> = targets.iter().map(|digest| digest_words(D::LAYOUT, digest)).collect();
     let find: Find = |targets, digest| targets.find::<D>(digest).collect();

@@ -1,13 +1,14 @@
 //! The candidates as an indexed space: from a unit index to its place, and from there on run by run.
 //!
-//! The last position turns fastest, so a candidate is cut in two: its *tail*, the last few positions, runs
-//! through a table of ready-made message words, while the rest stays the same. One turn of the tail is a
-//! *run*; between runs the rest steps on like an odometer. Hashing is not done here.
+//! A candidate's *tail*, some positions side by side, runs through a table of ready-made message words, while the others
+//! stay the same. One turn of the tail is a *run*; between runs the others step on like an odometer. Which positions are
+//! the tail is `cut`'s business: the last ones, or for whole sweeps those whose words cost least. Hashing is not done here.
 
-use std::sync::OnceLock;
+use std::ops::Range;
 
 use crate::SearchError;
 use crate::block::{Block, Layout};
+use crate::cut::{Cut, product};
 use crate::tail::Tail;
 
 /// All candidates.
@@ -24,15 +25,21 @@ struct Length {
     first: u128,
     /// Bytes of a candidate.
     length: usize,
-    /// Position where the tail begins.
-    tail_at: usize,
-    /// Made when it is first needed: a job of many lengths may never come to all of them.
-    tail: OnceLock<Tail>,
+    /// The last positions are the tail.
+    last: Cut,
+    /// Others are, which cost less; none if none do.
+    wide: Option<Cut>,
 }
 
 impl Space {
-    /// Checks the shape; see [`crate::Search::new`].
-    pub(crate) fn new(layout: Layout, positions: &[Vec<u8>], min: usize) -> Result<Space, SearchError> {
+    /// Checks the shape; see [`crate::Search::new`]. `key_step` tells up to which step a candidate's digest is computed
+    /// where these words change, if that makes a difference.
+    pub(crate) fn new(
+        layout: Layout,
+        positions: &[Vec<u8>],
+        min: usize,
+        key_step: Option<fn(&[usize]) -> usize>,
+    ) -> Result<Space, SearchError> {
         let max = positions.len();
         if min == 0 || min > max {
             return Err(SearchError::Lengths { min, max });
@@ -47,7 +54,9 @@ impl Space {
         let mut units = 0u128;
         for length in min..=max {
             let used = &positions[..length];
-            lengths.push(Length { first: units, length, tail_at: Tail::start(used), tail: OnceLock::new() });
+            let last = Cut::last(used);
+            let wide = key_step.and_then(|key_step| Cut::wide(layout, used, &last, key_step));
+            lengths.push(Length { first: units, length, last, wide });
             units = product(used).and_then(|n| units.checked_add(n)).ok_or(SearchError::TooManyUnits)?;
         }
         Ok(Space { layout, positions: positions.to_vec(), lengths, units })
@@ -109,58 +118,110 @@ impl Space {
         self.lengths.partition_point(|l| l.first <= unit) - 1
     }
 
-    /// The run in which `unit`, below [`Space::units`], lies.
-    pub(crate) fn seek(&self, unit: u128) -> Odometer<'_> {
-        let index = self.length_of(unit);
-        let mut odometer = Odometer::at_length(self, index);
-        let within = unit - self.lengths[index].first;
-        let size = odometer.tail.size as u128;
-        odometer.from = (within % size) as usize;
-        let mut rest = within / size;
-        for (digit, alphabet) in odometer.digits.iter_mut().zip(&self.positions).rev() {
-            let size = alphabet.len() as u128;
-            *digit = (rest % size) as usize;
-            rest /= size;
+    /// What is searched next of the units from `lo` to `hi`, which is at most [`Space::units`] and above `lo`: one sweep, of
+    /// at most `sweep_max`, where all of it is asked for and its cut costs less; else about `chunk`.
+    pub(crate) fn step(&self, lo: u128, hi: u128, chunk: u128, sweep_max: u128) -> Step<'_> {
+        let index = self.length_of(lo);
+        let Length { first, last, wide, .. } = &self.lengths[index];
+        let (within, mut units) = (lo - first, hi.min(self.end(index)) - lo);
+        let step = |cut, units, numbers, combinations| {
+            let units = lo..lo + units;
+            Step { space: self, index, cut, units, numbers, combinations }
+        };
+        if let Some(wide) = wide.as_ref().filter(|wide| wide.sweep() <= sweep_max) {
+            let sweep = wide.sweep();
+            let before = (sweep - within % sweep) % sweep;
+            if units >= before + sweep {
+                if before == 0 {
+                    let run = within / sweep * wide.stride;
+                    return step(wide, sweep, run..run + wide.stride, 0..wide.size);
+                }
+                units = before;
+            }
         }
-        odometer
+        let size = last.size as u128;
+        let (run, from) = (within / size, within % size);
+        if from == 0 && units >= size {
+            let runs = (units / size).min((chunk / size).max(1));
+            step(last, runs * size, run..run + runs, 0..last.size)
+        } else {
+            let to = size.min(from + units);
+            step(last, to - from, run..run + 1, from as usize..to as usize)
+        }
+    }
+
+    /// The run of the last positions in which `unit`, below [`Space::units`], lies, and which of its combinations that is.
+    pub(crate) fn seek(&self, unit: u128) -> (Odometer<'_>, usize) {
+        let index = self.length_of(unit);
+        let Length { first, last, .. } = &self.lengths[index];
+        let (within, size) = (unit - first, last.size as u128);
+        (Odometer::at(self, index, last, within / size), (within % size) as usize)
+    }
+}
+
+/// An interval of units of one length, as the inner loop is given it.
+pub(crate) struct Step<'a> {
+    space: &'a Space,
+    /// Which length.
+    pub(crate) index: usize,
+    cut: &'a Cut,
+    /// The units.
+    pub(crate) units: Range<u128>,
+    /// The runs, by their numbers within the length.
+    pub(crate) numbers: Range<u128>,
+    /// The tail's combinations in each of them.
+    pub(crate) combinations: Range<usize>,
+}
+
+impl<'a> Step<'a> {
+    /// The run with this number.
+    pub(crate) fn odometer(&self, number: u128) -> Odometer<'a> {
+        Odometer::at(self.space, self.index, self.cut, number)
+    }
+
+    /// The unit of a combination of the tail in a run.
+    pub(crate) fn unit(&self, number: u128, combination: usize) -> u128 {
+        let Cut { stride, .. } = self.cut;
+        let sweep = number / stride * self.cut.sweep();
+        self.space.lengths[self.index].first + sweep + combination as u128 * stride + number % stride
     }
 }
 
 /// A run, and the way to the next one.
 pub(crate) struct Odometer<'a> {
     space: &'a Space,
-    /// Which length.
-    pub(crate) index: usize,
-    /// For each position before the tail the place in its alphabet.
+    index: usize,
+    cut: &'a Cut,
+    /// For each position outside the tail the place in its alphabet.
     pub(crate) digits: Vec<usize>,
-    /// The tail of this length.
-    pub(crate) tail: &'a Tail,
-    /// First combination of the tail that belongs to the run.
-    pub(crate) from: usize,
+    /// The block of the run's candidates, zeros where the tail changes.
+    pub(crate) block: Block,
 }
 
 impl<'a> Odometer<'a> {
-    /// The first run of a length.
-    fn at_length(space: &'a Space, index: usize) -> Self {
-        let length = &space.lengths[index];
-        let tail = length.tail.get_or_init(|| {
-            Tail::new(space.layout, length.tail_at, &space.positions[length.tail_at..length.length])
-        });
-        Odometer { space, index, digits: vec![0; length.tail_at], tail, from: 0 }
-    }
-
-    /// The block of the run's candidates, zeros where the tail changes.
-    pub(crate) fn block(&self) -> Block {
-        let length = &self.space.lengths[self.index];
-        let mut block = self.space.layout.empty(length.length);
-        for (position, alphabet) in self.space.positions[..length.length].iter().enumerate() {
-            match self.digits.get(position) {
-                Some(digit) => self.space.layout.place(&mut block, position, alphabet[*digit]),
-                None if alphabet.len() == 1 => self.space.layout.place(&mut block, position, alphabet[0]),
-                None => {}
+    fn at(space: &'a Space, index: usize, cut: &'a Cut, number: u128) -> Self {
+        let Length { length, .. } = space.lengths[index];
+        let (mut block, mut rest, mut digits) = (space.layout.empty(length), number, Vec::new());
+        for position in cut.inside() {
+            if let [symbol] = space.positions[position][..] {
+                space.layout.place(&mut block, position, symbol);
             }
         }
-        block
+        for position in cut.outside(length).rev() {
+            let alphabet = &space.positions[position];
+            let size = alphabet.len() as u128;
+            let digit = (rest % size) as usize;
+            space.layout.place(&mut block, position, alphabet[digit]);
+            digits.push(digit);
+            rest /= size;
+        }
+        digits.reverse();
+        Odometer { space, index, cut, digits, block }
+    }
+
+    /// The tail.
+    pub(crate) fn tail(&self) -> &'a Tail {
+        self.cut.tail(self.space.layout, &self.space.positions)
     }
 
     /// Bytes of the run's candidates, and the unit behind the last one of that length.
@@ -168,18 +229,17 @@ impl<'a> Odometer<'a> {
         (self.space.lengths[self.index].length, self.space.end(self.index))
     }
 
-    /// Steps on to the next run; behind the last one it stands at the first run of the last length.
+    /// Steps on to the next run; behind the last one of its length it stands at the first.
     pub(crate) fn advance(&mut self) {
-        self.from = 0;
-        for (digit, alphabet) in self.digits.iter_mut().zip(&self.space.positions).rev() {
-            *digit += 1;
-            if *digit < alphabet.len() {
+        let outside = self.cut.outside(self.space.lengths[self.index].length);
+        for (digit, position) in self.digits.iter_mut().rev().zip(outside.rev()) {
+            let alphabet = &self.space.positions[position];
+            let before = alphabet[*digit];
+            *digit = (*digit + 1) % alphabet.len();
+            self.space.layout.replace(&mut self.block, position, before, alphabet[*digit]);
+            if *digit != 0 {
                 return;
             }
-            *digit = 0;
-        }
-        if self.index + 1 < self.space.lengths.len() {
-            *self = Odometer::at_length(self.space, self.index + 1);
         }
     }
 }
@@ -197,10 +257,6 @@ fn check_alphabet(position: usize, alphabet: &[u8]) -> Result<(), SearchError> {
     Ok(())
 }
 
-fn product(positions: &[Vec<u8>]) -> Option<u128> {
-    positions.iter().try_fold(1u128, |n, alphabet| n.checked_mul(alphabet.len() as u128))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -214,34 +270,81 @@ mod tests {
     #[test]
     fn constant_positions_stay_in_the_block() {
         let positions = [b"ab".to_vec(), b"x".to_vec(), b"cd".to_vec(), b"y".to_vec(), b"z".to_vec()];
-        let space = Space::new(PLAIN, &positions, 5).unwrap();
-        let run = space.seek(3);
-        assert_eq!(run.tail.words, [0]);
-        assert_eq!(run.from, 3);
-        let mut block = run.block();
-        block[0] |= run.tail.tables[0][3];
+        let space = Space::new(PLAIN, &positions, 5, None).unwrap();
+        let (run, from) = space.seek(3);
+        assert_eq!(run.tail().words, [0]);
+        assert_eq!(from, 3);
+        let mut block = run.block;
+        block[0] |= run.tail().tables[0][3];
         assert_eq!(bytes(&block, 6), b"bxdyz\x80");
     }
 
     #[test]
-    fn runs_follow_one_another_across_lengths() {
+    fn a_run_is_sought_and_the_next_ones_follow() {
         let wide: Vec<u8> = (0..=255).collect();
         let positions = [b"ab".to_vec(), wide.clone(), wide, b"cd".to_vec()];
-        let space = Space::new(PLAIN, &positions, 3).unwrap();
+        let space = Space::new(PLAIN, &positions, 3, None).unwrap();
         assert_eq!(space.units(), 2 * 65_536 + 4 * 65_536);
-        let mut run = space.seek(65_536 + 7);
-        assert_eq!((run.from, bytes(&run.block(), 4)), (7, b"b\0\0\x80".to_vec()));
+        let (run, from) = space.seek(65_536 + 7);
+        assert_eq!((from, bytes(&run.block, 4)), (7, b"b\0\0\x80".to_vec()));
+        let (mut run, from) = space.seek(2 * 65_536);
+        assert_eq!((from, bytes(&run.block, 5)), (0, b"a\0\0\0\x80".to_vec()));
         run.advance();
-        assert_eq!((run.from, bytes(&run.block(), 5)), (0, b"a\0\0\0\x80".to_vec()));
-        run.advance();
-        assert_eq!(bytes(&run.block(), 2), b"a\x01");
+        assert_eq!(bytes(&run.block, 2), b"a\x01");
+    }
+
+    #[test]
+    fn steps_have_each_unit_once_whatever_their_cut() {
+        let alphabet = |n: u8| (b'a'..b'a' + n).collect::<Vec<_>>();
+        let positions = [5, 4, 1, 8, 9, 2, 3].map(alphabet);
+        for layout in [PLAIN, Layout { big_endian: false, stride: 2 }, Layout { big_endian: true, stride: 1 }]
+        {
+            // The first word costs least.
+            let space =
+                Space::new(layout, &positions, 5, Some(|words| 1000 * words.last().unwrap_or(&0))).unwrap();
+            let wide: Vec<bool> = space.lengths.iter().map(|length| length.wide.is_some()).collect();
+            assert_eq!(wide, [true; 3]);
+            for (lo, hi, sweep_max) in
+                [(0, space.units(), 1 << 20), (7, 6_851, 1 << 20), (7, 851, 1), (500, 501, 9)]
+            {
+                let (mut next, mut wide) = (lo, 0);
+                while next < hi {
+                    let step = space.step(next, hi, 200, sweep_max);
+                    assert_eq!(step.units.start, next);
+                    next = step.units.end;
+                    wide += u32::from(step.cut.stride > 1);
+                    assert_eq!(searched(&space, &step), step.units.collect::<Vec<_>>());
+                }
+                assert_eq!((next, wide > 0), (hi, hi - lo > 1 && sweep_max > 9));
+            }
+        }
+    }
+
+    /// The units that a step's runs have, ascending. The block of each is as it should be.
+    fn searched(space: &Space, step: &Step<'_>) -> Vec<u128> {
+        let mut odometer = step.odometer(step.numbers.start);
+        let mut units = Vec::new();
+        for number in step.numbers.clone() {
+            for combination in step.combinations.clone() {
+                let (unit, mut block, tail) =
+                    (step.unit(number, combination), odometer.block, odometer.tail());
+                for (word, table) in tail.words.iter().zip(&tail.tables) {
+                    block[*word] |= table[combination];
+                }
+                assert_eq!(block, space.block(unit), "unit {unit}");
+                units.push(unit);
+            }
+            odometer.advance();
+        }
+        units.sort_unstable();
+        units
     }
 
     #[test]
     fn too_many_candidates_are_refused() {
         let wide: Vec<u8> = (0..=255).collect();
         let sixteen = vec![wide; 16];
-        assert!(Space::new(PLAIN, &sixteen[..15], 1).is_ok());
-        assert_eq!(Space::new(PLAIN, &sixteen, 16).err(), Some(SearchError::TooManyUnits));
+        assert!(Space::new(PLAIN, &sixteen[..15], 1, None).is_ok());
+        assert_eq!(Space::new(PLAIN, &sixteen, 16, None).err(), Some(SearchError::TooManyUnits));
     }
 }

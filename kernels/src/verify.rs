@@ -50,7 +50,7 @@ impl Verifier {
         check_targets(work.algorithm, work.targets.iter().map(|target| target.0.len()))
             .map_err(|e| e.to_string())?;
         Ok(Self {
-            space: Space::new(D::LAYOUT, &positions, *min).map_err(|e| e.to_string())?,
+            space: Space::new(D::LAYOUT, &positions, *min, None).map_err(|e| e.to_string())?,
             digest: D::digest,
             targets: work.targets.iter().flat_map(|target| &target.0).copied().collect(),
             digest_bytes: work.algorithm.digest_bytes(),

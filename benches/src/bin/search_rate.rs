@@ -81,7 +81,7 @@ fn scan_for(search: &Search, time: Duration) -> u128 {
     let mut units = 0;
     let mut hits = Vec::new();
     while begin.elapsed() < time {
-        units += search.scan(0, search.units(), &mut hits, &mut |_| begin.elapsed() < time);
+        units += search.scan(0, search.units(), &mut hits, &mut |at| at.is_none() || begin.elapsed() < time);
     }
     units
 }

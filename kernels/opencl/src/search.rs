@@ -130,7 +130,7 @@ impl DeviceSearch {
         lo: u128,
         hi: u128,
         hits: &mut Vec<Hit>,
-        keep_going: &mut dyn FnMut(u128) -> bool,
+        keep_going: &mut dyn FnMut(Option<u128>) -> bool,
     ) -> Result<u128, OpenClError> {
         let end = hi.min(self.search.units());
         let (mut next, mut found) = (lo, Vec::new());
@@ -155,7 +155,7 @@ impl DeviceSearch {
                 loaded.program.units.ran(units, spent, LAUNCH);
             }
             next = stop;
-            if next < end && !keep_going(next) {
+            if next < end && !keep_going(Some(next)) {
                 return Ok(next);
             }
         }

@@ -71,7 +71,7 @@ fn keep_going_stops_at_the_unit_it_is_told() {
         let mut asked = Vec::new();
         let mut hits = Vec::new();
         let next = search.scan(0, search.units(), &mut hits, &mut |next| {
-            asked.push(next);
+            asked.extend(next);
             asked.len() < 3
         });
         assert_eq!(asked.len(), 3);
@@ -93,7 +93,7 @@ fn no_unit_is_lost_where_keep_going_is_asked() {
     for path in paths() {
         let mut asked = Vec::new();
         search(path, &[vec![0; 16]]).scan(1_000, 26u128.pow(5), &mut Vec::new(), &mut |next| {
-            asked.push(next);
+            asked.extend(next);
             asked.len() < 3
         });
         let seams: Vec<u128> = asked.iter().flat_map(|unit| [unit - 1, *unit]).collect();
@@ -101,6 +101,21 @@ fn no_unit_is_lost_where_keep_going_is_asked() {
             seams.iter().map(|unit| digest(Algorithm::Md5, &candidate(&positions, 5, *unit))).collect();
         let hits = scan(&search(path, &targets), 1_000, asked[2] + 1);
         assert_eq!(hits.iter().map(|hit| hit.unit).collect::<Vec<_>>(), seams, "{path:?}");
+    }
+}
+
+#[test]
+fn what_is_given_up_half_done_leaves_no_hit_behind() {
+    let positions = vec![(b'a'..=b'z').collect::<Vec<u8>>(); 6];
+    for path in paths() {
+        let targets = [digest(Algorithm::Md5, b"aaaaaa")];
+        let search = Search::new(Algorithm::Md5, &positions, 6, &targets).unwrap().with_path(path).unwrap();
+        let (mut asked, mut hits) = (Vec::new(), Vec::new());
+        let next = search.scan(0, search.units(), &mut hits, &mut |next| {
+            asked.push(next);
+            next.is_some()
+        });
+        assert_eq!((next, asked, hits), (0, vec![None], vec![]), "{path:?}");
     }
 }
 

@@ -1,5 +1,5 @@
 //! The `search` executor: scans a task's candidates and reports what it found in parts, so that a cancel,
-//! or the end of this worker, costs at most a second of work.
+//! or the end of this worker, costs at most some seconds of work.
 
 use std::time::{Duration, Instant};
 
@@ -93,9 +93,11 @@ impl Executor for Search {
             context.board.begin(context.slot, task.job, next);
             let _computing = context.board.computes(context.slot);
             let start = Instant::now();
-            let reached = self
-                .0
-                .scan(next, task.hi(), &mut hits, &mut |_| !cancel.is_raised() && start.elapsed() < PART);
+            let mut keep_going = |at: Option<u128>| {
+                // What is half done is done first, but for a cancel.
+                !cancel.is_raised() && (at.is_none() || start.elapsed() < PART)
+            };
+            let reached = self.0.scan(next, task.hi(), &mut hits, &mut keep_going);
             tell(task, (next, reached), &hits, start.elapsed(), report);
             hits.clear();
             next = reached;

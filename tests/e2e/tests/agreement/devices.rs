@@ -136,7 +136,7 @@ fn a_device_that_is_stopped_loses_no_unit() {
         while next < case.units() {
             let mut asked = Vec::new();
             let stop = device.scan(next, case.units(), &mut hits, &mut |at| {
-                asked.push(at);
+                asked.extend(at);
                 asked.len() < 2
             });
             next = stop.unwrap();
