@@ -7,7 +7,8 @@
 //                       changes from one candidate of a run to the next, else uint
 //   PARAMS, ARGS        all of these words, as parameters and as arguments
 //   BLOCK               the block with padding and length field, and nothing else
-//   PREFIX              positions before the tail
+//   HEAD, TAIL          positions before the tail, and its own
+//   OUTSIDE             positions before and behind the tail
 //   STRIDE, BIG_ENDIAN  how a position's byte lies in the block
 //   KEY_STEP            the step whose outcome is the key, with many targets the last but three
 //   TARGETS             how many are compared one by one; 0: a sieve and a bitmap are asked
@@ -59,8 +60,8 @@ static int has_key(uint key, uint next, const Targets *targets)
 __kernel void search(
     // Work items; combinations of the tail, of a piece of it, and how many pieces it has.
     const uint items, const uint size, const uint piece, const uint pieces,
-    // For each position of the prefix: symbols, the first run's digit; then 256 bytes of alphabet for each.
-    __global const uint *prefix, __global const uchar *alphabets,
+    // For each position outside the tail: symbols, the first run's digit; then 256 bytes of alphabet for each position.
+    __global const uint *digits, __global const uchar *alphabets,
     // The tail's words, `stride` entries each.
     __global const uint *tables, const uint stride,
     // Eight words of each digest, or with TARGETS == 0: sorted keys, each with what is behind it, where those with the same
@@ -81,9 +82,10 @@ __kernel void search(
     uint w[16] = BLOCK;
     uint carry = run;
 #pragma unroll
-    for (int position = PREFIX - 1; position >= 0; position--) {
-        uint symbols = prefix[2 * position];
-        uint turned = prefix[2 * position + 1] + carry;
+    for (int place = OUTSIDE - 1; place >= 0; place--) {
+        int position = place < HEAD ? place : place + TAIL;
+        uint symbols = digits[2 * place];
+        uint turned = digits[2 * place + 1] + carry;
         uint symbol = alphabets[256 * position + turned % symbols];
         carry = turned / symbols;
         uint byte = position * STRIDE;

@@ -2,6 +2,7 @@
 //! who compiles and launches is elsewhere. The program's own side of this is in `cl/search.cl`.
 
 use std::fmt::Write as _;
+use std::ops::Range;
 
 use starfarm_protocol::spec::Algorithm;
 
@@ -12,6 +13,7 @@ use crate::ntlm::Ntlm;
 use crate::search::{Hit, Search};
 use crate::sha1::Sha1;
 use crate::sha256::Sha256;
+use crate::space::Step;
 use crate::targets::FEW_MAX;
 
 /// The part of the program that all algorithms share.
@@ -45,21 +47,49 @@ fn facts(algorithm: Algorithm) -> Facts {
     }
 }
 
-/// Candidates of one length from a unit on, run by run. All stretches of one [`Stretch::length`] share program and tables.
-pub struct Stretch<'a> {
-    /// Bytes of a candidate.
-    pub length: usize,
-    /// Candidates from that unit to the last of this length.
-    pub units: u128,
-    /// For each position before the tail: how many symbols it has, and which of them the first run has.
-    pub prefix: Vec<[u32; 2]>,
+/// Units that a device searches next, all with one tail: some combinations of it in each of some runs.
+pub struct Stretch<'a>(Step<'a>);
+
+impl<'a> Stretch<'a> {
+    /// The units.
+    pub fn units(&self) -> Range<u128> {
+        self.0.units.clone()
+    }
+
+    /// Bytes of the candidates, and the tail's positions: stretches of one kind share program and tables.
+    pub fn kind(&self) -> (usize, Range<usize>) {
+        (self.0.length(), self.0.cut().inside())
+    }
+
+    /// How many runs there are.
+    pub fn runs(&self) -> u128 {
+        self.0.numbers.end - self.0.numbers.start
+    }
+
     /// Combinations of the tail, which a run turns through, 1 to 65 536.
-    pub tail: usize,
-    /// Which of them the unit is in the first run.
-    pub from: usize,
+    pub fn tail(&self) -> usize {
+        self.0.cut().size
+    }
+
+    /// Which of them belong to the stretch.
+    pub fn combinations(&self) -> Range<usize> {
+        self.0.combinations.clone()
+    }
+
     /// What each combination adds to each word that changes; the tables are as long as each other, and padded.
-    pub tables: &'a [Vec<u32>],
-    words: &'a [usize],
+    pub fn tables(&self) -> &'a [Vec<u32>] {
+        &self.0.tail().tables
+    }
+
+    /// For each position outside the tail: how many symbols it has, and which of them it has in the run `run`.
+    pub fn digits(&self, run: u128) -> Vec<[u32; 2]> {
+        self.0.odometer(self.0.numbers.start + run).digits().collect()
+    }
+
+    /// The unit of a combination of the tail in the run `run`.
+    pub fn unit(&self, run: u128, combination: usize) -> u128 {
+        self.0.unit(self.0.numbers.start + run, combination)
+    }
 }
 
 /// The digests as the program is given them.
@@ -90,22 +120,15 @@ fn sieve(keys: &[u32]) -> Vec<u32> {
 }
 
 impl Search {
-    /// Where the candidate of `unit`, below [`Search::units`], lies.
-    pub fn stretch(&self, unit: u128) -> Stretch<'_> {
-        let (odometer, from) = self.space.seek(unit);
-        let tail = odometer.tail();
-        let (digits, alphabets) = (&odometer.digits, self.space.positions());
-        let digit = |(digit, alphabet): (&usize, &Vec<u8>)| [alphabet.len() as u32, *digit as u32];
-        let (length, end) = odometer.length();
-        Stretch {
-            length,
-            units: end - unit,
-            prefix: digits.iter().zip(alphabets).map(digit).collect(),
-            tail: tail.size,
-            from,
-            tables: &tail.tables,
-            words: &tail.words,
-        }
+    /// About `chunk` of the units from `lo` on, below `hi`, which is at most [`Search::units`] and above `lo`. They are not
+    /// searched in their order where up to `sweep_max` can be had cheaper in another.
+    pub fn stretch(&self, lo: u128, hi: u128, chunk: u128, sweep_max: u128) -> Stretch<'_> {
+        Stretch(self.space.step(lo, hi, chunk, sweep_max))
+    }
+
+    /// The end of the units from `lo` on whose stretches are of one kind.
+    pub fn stretches_end(&self, lo: u128, hi: u128, sweep_max: u128) -> u128 {
+        self.space.part_end(lo, hi, sweep_max)
     }
 
     /// The alphabet of each position.
@@ -145,12 +168,12 @@ impl Search {
         let facts = facts(self.algorithm());
         let few = self.targets.digests.len() <= FEW_MAX;
         // What the steps behind the key's need not be computed for is known of few targets alone.
-        let key_words = if few { stretch.words } else { &ALL_WORDS };
-        let mut block = facts.layout.empty(stretch.length);
-        let tail_at = stretch.prefix.len();
-        for (position, alphabet) in self.space.positions()[..stretch.length].iter().enumerate().skip(tail_at)
-        {
-            if let [symbol] = alphabet[..] {
+        let Stretch(step) = stretch;
+        let (length, tail, inside) = (step.length(), step.tail(), step.cut().inside());
+        let key_words: &[usize] = if few { &tail.words } else { &ALL_WORDS };
+        let mut block = facts.layout.empty(length);
+        for position in inside.clone() {
+            if let [symbol] = self.space.positions()[position][..] {
                 facts.layout.place(&mut block, position, symbol);
             }
         }
@@ -168,12 +191,12 @@ impl Search {
         define("FLIGHT", &flight.to_string());
         let words = || (0..16).flat_map(|word| (0..flight).map(move |of| (word, of)));
         let list = |of: &dyn Fn((usize, usize)) -> String| words().map(of).collect::<Vec<_>>().join(", ");
-        let kind = |word| if stretch.words.contains(&word) { "V" } else { "uint" };
+        let kind = |word| if tail.words.contains(&word) { "V" } else { "uint" };
         define("PARAMS", &list(&|(word, of)| format!("{} w{word}_{of}", kind(word))));
         define("ARGS", &list(&|(word, of)| format!("w{word}_{of}")));
         let block: Vec<String> = block.iter().map(|word| format!("0x{word:x}u")).collect();
         define("BLOCK", &format!("{{{}}}", block.join(", ")));
-        let load = |(word, of)| match stretch.words.iter().position(|changing| *changing == word) {
+        let load = |(word, of)| match tail.words.iter().position(|changing| *changing == word) {
             Some(table) => {
                 format!(
                     "V w{word}_{of} = w[{word}] | VLOAD(tables + {table} * stride + (at) + {of} * WIDTH);"
@@ -182,7 +205,9 @@ impl Search {
             None => format!("uint w{word}_{of} = w[{word}];"),
         };
         define("WORDS(at)", &words().map(load).collect::<Vec<_>>().join(" "));
-        define("PREFIX", &tail_at.to_string());
+        define("OUTSIDE", &step.cut().outside(length).count().to_string());
+        define("HEAD", &inside.start.to_string());
+        define("TAIL", &inside.len().to_string());
         define("STRIDE", &facts.layout.stride.to_string());
         define("BIG_ENDIAN", &u8::from(facts.layout.big_endian).to_string());
         define("KEY_STEP", &(facts.key_step)(key_words).to_string());

@@ -170,7 +170,7 @@ impl Search {
         let own = || (self.own_of)(&self.targets, &self.space, step.index);
         let own = self.own[step.index].get_or_init(own).as_ref();
         let (Range { start: from, end: to }, targets) = (step.combinations.clone(), &self.targets);
-        let piece = Piece { blocks: blocks.as_slice(), tail: odometer.tail(), from, to, targets, own };
+        let piece = Piece { blocks: blocks.as_slice(), tail: step.tail(), from, to, targets, own };
         (self.runner)(&piece, found);
     }
 }

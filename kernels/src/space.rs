@@ -118,45 +118,62 @@ impl Space {
         self.lengths.partition_point(|l| l.first <= unit) - 1
     }
 
-    /// What is searched next of the units from `lo` to `hi`, which is at most [`Space::units`] and above `lo`: one sweep, of
-    /// at most `sweep_max`, where all of it is asked for and its cut costs less; else about `chunk`.
-    pub(crate) fn step(&self, lo: u128, hi: u128, chunk: u128, sweep_max: u128) -> Step<'_> {
+    /// The units from `lo` on that are searched with one tail, below `hi`, which is at most [`Space::units`] and above `lo`:
+    /// whole sweeps of at most `sweep_max` where there are any and their tail costs less.
+    fn part(&self, lo: u128, hi: u128, sweep_max: u128) -> Part<'_> {
         let index = self.length_of(lo);
         let Length { first, last, wide, .. } = &self.lengths[index];
-        let (within, mut units) = (lo - first, hi.min(self.end(index)) - lo);
-        let step = |cut, units, numbers, combinations| {
-            let units = lo..lo + units;
-            Step { space: self, index, cut, units, numbers, combinations }
+        let units = hi.min(self.end(index)) - lo;
+        let within = lo - first;
+        let of_last = |units| Part { index, within, cut: last, units };
+        let Some(wide) = wide.as_ref().filter(|wide| wide.sweep() <= sweep_max) else {
+            return of_last(units);
         };
-        if let Some(wide) = wide.as_ref().filter(|wide| wide.sweep() <= sweep_max) {
-            let sweep = wide.sweep();
-            let before = (sweep - within % sweep) % sweep;
-            if units >= before + sweep {
-                if before == 0 {
-                    let run = within / sweep * wide.stride;
-                    return step(wide, sweep, run..run + wide.stride, 0..wide.size);
-                }
-                units = before;
-            }
-        }
-        let size = last.size as u128;
-        let (run, from) = (within / size, within % size);
-        if from == 0 && units >= size {
-            let runs = (units / size).min((chunk / size).max(1));
-            step(last, runs * size, run..run + runs, 0..last.size)
+        let sweep = wide.sweep();
+        let before = (sweep - within % sweep) % sweep;
+        if units < before + sweep {
+            of_last(units)
+        } else if before > 0 {
+            of_last(before)
         } else {
-            let to = size.min(from + units);
-            step(last, to - from, run..run + 1, from as usize..to as usize)
+            Part { index, within, cut: wide, units: units / sweep * sweep }
         }
     }
 
-    /// The run of the last positions in which `unit`, below [`Space::units`], lies, and which of its combinations that is.
-    pub(crate) fn seek(&self, unit: u128) -> (Odometer<'_>, usize) {
-        let index = self.length_of(unit);
-        let Length { first, last, .. } = &self.lengths[index];
-        let (within, size) = (unit - first, last.size as u128);
-        (Odometer::at(self, index, last, within / size), (within % size) as usize)
+    /// The end of the units from `lo` on that are searched with one tail.
+    pub(crate) fn part_end(&self, lo: u128, hi: u128, sweep_max: u128) -> u128 {
+        lo + self.part(lo, hi, sweep_max).units
     }
+
+    /// What is searched next of these units, which is about `chunk` of them: whole sweeps, or a part of one run.
+    pub(crate) fn step(&self, lo: u128, hi: u128, chunk: u128, sweep_max: u128) -> Step<'_> {
+        let Part { index, within, cut, units } = self.part(lo, hi, sweep_max);
+        let step = |units, numbers, combinations| {
+            let units = lo..lo + units;
+            Step { space: self, index, cut, units, numbers, combinations }
+        };
+        // Of a tail without positions behind it a sweep is a run.
+        let (sweep, from) = (cut.sweep(), within % cut.sweep());
+        let run = within / sweep * cut.stride;
+        if from == 0 && units >= sweep {
+            let sweeps = (units / sweep).min((chunk / sweep).max(1));
+            step(sweeps * sweep, run..run + sweeps * cut.stride, 0..cut.size)
+        } else {
+            let to = sweep.min(from + units);
+            step(to - from, run..run + 1, from as usize..to as usize)
+        }
+    }
+}
+
+/// Units of one length that are searched with one tail.
+struct Part<'a> {
+    /// Which length.
+    index: usize,
+    /// The first of them, within the length.
+    within: u128,
+    cut: &'a Cut,
+    /// How many.
+    units: u128,
 }
 
 /// An interval of units of one length, as the inner loop is given it.
@@ -179,6 +196,21 @@ impl<'a> Step<'a> {
         Odometer::at(self.space, self.index, self.cut, number)
     }
 
+    /// Bytes of the candidates.
+    pub(crate) fn length(&self) -> usize {
+        self.space.lengths[self.index].length
+    }
+
+    /// How these candidates are cut.
+    pub(crate) fn cut(&self) -> &'a Cut {
+        self.cut
+    }
+
+    /// Its tail.
+    pub(crate) fn tail(&self) -> &'a Tail {
+        self.cut.tail(self.space.layout, &self.space.positions)
+    }
+
     /// The unit of a combination of the tail in a run.
     pub(crate) fn unit(&self, number: u128, combination: usize) -> u128 {
         let Cut { stride, .. } = self.cut;
@@ -193,7 +225,7 @@ pub(crate) struct Odometer<'a> {
     index: usize,
     cut: &'a Cut,
     /// For each position outside the tail the place in its alphabet.
-    pub(crate) digits: Vec<usize>,
+    digits: Vec<usize>,
     /// The block of the run's candidates, zeros where the tail changes.
     pub(crate) block: Block,
 }
@@ -219,14 +251,11 @@ impl<'a> Odometer<'a> {
         Odometer { space, index, cut, digits, block }
     }
 
-    /// The tail.
-    pub(crate) fn tail(&self) -> &'a Tail {
-        self.cut.tail(self.space.layout, &self.space.positions)
-    }
-
-    /// Bytes of the run's candidates, and the unit behind the last one of that length.
-    pub(crate) fn length(&self) -> (usize, u128) {
-        (self.space.lengths[self.index].length, self.space.end(self.index))
+    /// For each position outside the tail: how many symbols it has, and which of them stands there.
+    pub(crate) fn digits(&self) -> impl Iterator<Item = [u32; 2]> {
+        let outside = self.cut.outside(self.space.lengths[self.index].length);
+        let sizes = outside.map(|position| self.space.positions[position].len() as u32);
+        sizes.zip(&self.digits).map(|(size, digit)| [size, *digit as u32])
     }
 
     /// Steps on to the next run; behind the last one of its length it stands at the first.
@@ -271,24 +300,26 @@ mod tests {
     fn constant_positions_stay_in_the_block() {
         let positions = [b"ab".to_vec(), b"x".to_vec(), b"cd".to_vec(), b"y".to_vec(), b"z".to_vec()];
         let space = Space::new(PLAIN, &positions, 5, None).unwrap();
-        let (run, from) = space.seek(3);
-        assert_eq!(run.tail().words, [0]);
-        assert_eq!(from, 3);
-        let mut block = run.block;
-        block[0] |= run.tail().tables[0][3];
+        let step = space.step(3, 4, 1, 1);
+        assert_eq!((&step.tail().words[..], step.combinations.clone()), (&[0][..], 3..4));
+        let mut block = step.odometer(0).block;
+        block[0] |= step.tail().tables[0][3];
         assert_eq!(bytes(&block, 6), b"bxdyz\x80");
     }
 
     #[test]
-    fn a_run_is_sought_and_the_next_ones_follow() {
+    fn one_run_follows_another() {
         let wide: Vec<u8> = (0..=255).collect();
         let positions = [b"ab".to_vec(), wide.clone(), wide, b"cd".to_vec()];
         let space = Space::new(PLAIN, &positions, 3, None).unwrap();
         assert_eq!(space.units(), 2 * 65_536 + 4 * 65_536);
-        let (run, from) = space.seek(65_536 + 7);
-        assert_eq!((from, bytes(&run.block, 4)), (7, b"b\0\0\x80".to_vec()));
-        let (mut run, from) = space.seek(2 * 65_536);
-        assert_eq!((from, bytes(&run.block, 5)), (0, b"a\0\0\0\x80".to_vec()));
+        let step = space.step(65_536 + 7, space.units(), 1, 1);
+        assert_eq!((step.numbers.clone(), step.combinations.clone()), (1..2, 7..65_536));
+        assert_eq!(bytes(&step.odometer(1).block, 4), b"b\0\0\x80");
+        let step = space.step(step.units.end, space.units(), 1 << 20, 1);
+        assert_eq!((step.numbers.clone(), step.units.end), (0..512, space.units()));
+        let mut run = step.odometer(0);
+        assert_eq!(bytes(&run.block, 5), b"a\0\0\0\x80");
         run.advance();
         assert_eq!(bytes(&run.block, 2), b"a\x01");
     }
@@ -326,8 +357,7 @@ mod tests {
         let mut units = Vec::new();
         for number in step.numbers.clone() {
             for combination in step.combinations.clone() {
-                let (unit, mut block, tail) =
-                    (step.unit(number, combination), odometer.block, odometer.tail());
+                let (unit, mut block, tail) = (step.unit(number, combination), odometer.block, step.tail());
                 for (word, table) in tail.words.iter().zip(&tail.tables) {
                     block[*word] |= table[combination];
                 }

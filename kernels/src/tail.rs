@@ -12,8 +12,6 @@ const PADDING: usize = LANES_MAX;
 
 /// These positions' contribution to the message words.
 pub(crate) struct Tail {
-    /// Number of combinations, 1..=65 536.
-    pub(crate) size: usize,
     /// Words of the block that differ from one combination to another, ascending.
     pub(crate) words: Vec<usize>,
     /// For each of `words`, what each combination adds to it; padded.
@@ -23,9 +21,9 @@ pub(crate) struct Tail {
 impl Tail {
     /// The tail of the positions `fast`, the first of which is number `tail_at`.
     pub(crate) fn new(layout: Layout, tail_at: usize, fast: &[Vec<u8>]) -> Self {
-        let size = fast.iter().map(Vec::len).product();
+        let size: usize = fast.iter().map(Vec::len).product();
         let changing = (tail_at..).zip(fast).filter(|(_, alphabet)| alphabet.len() > 1);
-        let mut tail = Self { size, words: Vec::new(), tables: Vec::new() };
+        let mut tail = Self { words: Vec::new(), tables: Vec::new() };
         let mut turns = size;
         for (position, alphabet) in changing {
             let word = layout.word_of(position);

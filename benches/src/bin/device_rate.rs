@@ -43,9 +43,11 @@ fn main() -> Result<(), Box<dyn Error>> {
             let compile = begin.elapsed();
             // The launches find their size.
             let warm = Instant::now();
-            search.scan(0, units, &mut hits, &mut |_| warm.elapsed() < time / 4)?;
+            search.scan(0, units, &mut hits, &mut |at| at.is_none() || warm.elapsed() < time / 4)?;
+            search.prepare(0, units)?;
             let begin = Instant::now();
-            let reached = search.scan(0, units, &mut hits, &mut |_| begin.elapsed() < time)?;
+            let reached =
+                search.scan(0, units, &mut hits, &mut |at| at.is_none() || begin.elapsed() < time)?;
             let rate = reached as f64 / begin.elapsed().as_secs_f64() / 1e6;
             println!("{name:<10}{targets:>9}{length:>8}{:>12}{rate:>10.1}", compile.as_millis());
         }

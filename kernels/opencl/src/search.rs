@@ -1,6 +1,8 @@
 //! A search on a device: its candidates launch by launch, its hits confirmed here.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use opencl3::kernel::Kernel;
@@ -17,21 +19,23 @@ const LAUNCH: Duration = Duration::from_millis(20);
 /// Candidates of the first launch, and the most of any. A run has 65 536 at most, so that work items are counted by 32 bits.
 const FIRST_UNITS: u64 = 1 << 20;
 const UNITS_MAX: u64 = 1 << 36;
+/// Launches that candidates may take which are not searched in their order: meanwhile nothing is heard of the device.
+const SWEEP_LAUNCHES: u128 = 16;
 /// Hits that a launch may report: as many as a run has candidates, so that a launch of one run never has more.
 const HITS_MAX: u32 = 1 << 17;
 const _: () = assert!(HITS_MAX > 1 << 16, "a launch of one run has room for all of its hits");
 
 /// A search that runs on a device.
 pub struct DeviceSearch {
-    search: Search,
+    search: Arc<Search>,
     session: Session,
     /// Candidates of a vector.
     width: usize,
     /// Combinations of the tail that a work item has.
     piece: u32,
     group: usize,
-    /// By the length of candidates.
-    programs: BTreeMap<usize, Loaded>,
+    /// By [`Stretch::kind`].
+    programs: HashMap<(usize, Range<usize>), Loaded>,
     targets: Buffer<u32>,
     starts: Buffer<u32>,
     starts_shift: u32,
@@ -41,9 +45,11 @@ pub struct DeviceSearch {
     sieve_mask: u32,
     hits: Buffer<u32>,
     alphabets: Buffer<u8>,
-    prefix: Buffer<u32>,
+    digits: Buffer<u32>,
     /// Candidates of the next launch.
     units: u64,
+    /// Most candidates that are not searched in their order.
+    sweep_max: u128,
 }
 
 struct Loaded {
@@ -76,7 +82,7 @@ impl DeviceSearch {
             width: device.facts().width as usize,
             piece,
             group,
-            programs: BTreeMap::new(),
+            programs: HashMap::new(),
             targets: session.buffer(&targets.words)?,
             starts: session.buffer(targets.starts)?,
             starts_shift: targets.starts_shift,
@@ -86,9 +92,10 @@ impl DeviceSearch {
             sieve_mask: (targets.sieve.len() * 32 - 1) as u32,
             hits: session.empty(2 + 2 * HITS_MAX as usize)?,
             alphabets: session.buffer(&alphabets)?,
-            prefix: session.empty(2 * search.alphabets().len().max(1))?,
+            digits: session.empty(2 * search.alphabets().len().max(1))?,
             units: FIRST_UNITS,
-            search,
+            sweep_max: u128::from(FIRST_UNITS) * SWEEP_LAUNCHES,
+            search: Arc::new(search),
             session,
         })
     }
@@ -98,20 +105,26 @@ impl DeviceSearch {
         &self.search
     }
 
-    /// Compiles the program for the candidate of `unit` and those of its length, which may take seconds. The first unit
-    /// behind these.
+    /// Compiles the program for the unit `lo` and those behind it, which may take seconds. The end of the units that it
+    /// serves, at most `hi`.
     ///
     /// # Errors
     /// The device's.
-    pub fn prepare(&mut self, unit: u128) -> Result<u128, OpenClError> {
-        let stretch = self.search.stretch(unit);
-        if !self.programs.contains_key(&stretch.length) {
-            let loaded = load(&self.session, &self.search, &stretch, self.width)?;
+    pub fn prepare(&mut self, lo: u128, hi: u128) -> Result<u128, OpenClError> {
+        self.sweep_max = u128::from(self.units) * SWEEP_LAUNCHES;
+        let search = Arc::clone(&self.search);
+        self.load(&search.stretch(lo, hi, 1, self.sweep_max))?;
+        Ok(search.stretches_end(lo, hi, self.sweep_max))
+    }
+
+    fn load(&mut self, stretch: &Stretch<'_>) -> Result<(), OpenClError> {
+        if !self.programs.contains_key(&stretch.kind()) {
+            let loaded = load(&self.session, &self.search, stretch, self.width)?;
             // The first launch should take no longer than any.
             self.units = self.units.max(loaded.program.units.last().min(UNITS_MAX) / 2);
-            self.programs.insert(stretch.length, loaded);
+            self.programs.insert(stretch.kind(), loaded);
         }
-        Ok(unit + stretch.units)
+        Ok(())
     }
 
     /// What keeps in the device's cache what was compiled, where that is to be done: after a scan, and beside others.
@@ -133,28 +146,20 @@ impl DeviceSearch {
         keep_going: &mut dyn FnMut(Option<u128>) -> bool,
     ) -> Result<u128, OpenClError> {
         let end = hi.min(self.search.units());
-        let (mut next, mut found) = (lo, Vec::new());
+        let (search, mut next) = (Arc::clone(&self.search), lo);
         while next < end {
-            let start = Instant::now();
-            let Some(stop) = self.launch(next, end, &mut found)? else {
-                // More hits than fit. Whatever lets one in two candidates pass ends at one run.
-                self.units /= 2;
-                continue;
-            };
-            found.sort_unstable();
-            for unit in found.drain(..) {
-                self.search.confirm(unit, hits);
+            let stretch = search.stretch(next, end, self.units.into(), self.sweep_max);
+            self.load(&stretch)?;
+            let (before, mut run) = (hits.len(), 0);
+            while run < stretch.runs() {
+                run += self.launch(&stretch, run, hits).inspect_err(|_| hits.truncate(before))?;
+                if run < stretch.runs() && !keep_going(None) {
+                    hits.truncate(before);
+                    return Ok(next);
+                }
             }
-            let (spent, units) = (start.elapsed(), (stop - next) as u64);
-            if spent < LAUNCH / 2 && units >= self.units {
-                self.units = (self.units * 2).min(UNITS_MAX);
-            } else if spent > LAUNCH * 2 {
-                self.units = (self.units / 2).max(1);
-            }
-            if let Some(loaded) = self.programs.get_mut(&self.search.stretch(next).length) {
-                loaded.program.units.ran(units, spent, LAUNCH);
-            }
-            next = stop;
+            hits[before..].sort_unstable();
+            next = stretch.units().end;
             if next < end && !keep_going(Some(next)) {
                 return Ok(next);
             }
@@ -162,28 +167,24 @@ impl DeviceSearch {
         Ok(hi.max(lo))
     }
 
-    /// Launches the candidates from `lo` on; the first unit behind them, or none where there were too many hits.
-    fn launch(&mut self, lo: u128, hi: u128, found: &mut Vec<u128>) -> Result<Option<u128>, OpenClError> {
-        self.prepare(lo)?;
-        let stretch = self.search.stretch(lo);
-        let wanted = u128::from(self.units).min(stretch.units).min(hi - lo);
-        let (tail, from) = (stretch.tail as u128, stretch.from as u128);
-        // Whole runs, but where the interval begins or ends within one.
-        let runs =
-            (wanted + from).div_ceil(tail).min(u128::from(u32::MAX / 2) / tail.div_ceil(self.piece.into()));
-        let stop = (lo + (runs * tail - from)).min(lo + stretch.units).min(hi);
-        let pieces = stretch.tail.div_ceil(self.piece as usize) as u32;
+    /// Launches runs of a stretch from `run` on, and finds what fits of a launch. How many they were; 0 where there were too
+    /// many hits, so that fewer are to be launched.
+    fn launch(&mut self, stretch: &Stretch<'_>, run: u128, hits: &mut Vec<Hit>) -> Result<u128, OpenClError> {
+        let start = Instant::now();
+        let pieces = stretch.tail().div_ceil(self.piece as usize) as u32;
+        let most = (self.units / stretch.tail() as u64).clamp(1, u64::from(u32::MAX / 2 / pieces));
+        let runs = (stretch.runs() - run).min(most.into());
         let items = runs as u32 * pieces;
-        let prefix: Vec<u32> = stretch.prefix.iter().flatten().copied().collect();
-        let loaded = &self.programs[&stretch.length];
-        self.session.write(&mut self.prefix, &prefix)?;
+        let digits: Vec<u32> = stretch.digits(run).into_iter().flatten().collect();
+        let loaded = self.programs.get_mut(&stretch.kind()).expect("it was prepared");
+        self.session.write(&mut self.digits, &digits)?;
         self.session.write(&mut self.hits, &[0, 0])?;
         let args = [
             Arg::U32(items),
-            Arg::U32(stretch.tail as u32),
+            Arg::U32(stretch.tail() as u32),
             Arg::U32(self.piece),
             Arg::U32(pieces),
-            Arg::Words(&self.prefix),
+            Arg::Words(&self.digits),
             Arg::Bytes(&self.alphabets),
             Arg::Words(&loaded.tables),
             Arg::U32(loaded.stride),
@@ -201,17 +202,27 @@ impl DeviceSearch {
         let mut head = [0; 2];
         self.session.read(&self.hits, &mut head)?;
         if head[0] > HITS_MAX && runs > 1 {
-            return Ok(None);
+            // Whatever lets one in two candidates pass ends at one run.
+            self.units /= 2;
+            return Ok(0);
         }
         let mut pairs = vec![0; 2 + 2 * head[0] as usize];
         if head[0] > 0 {
             self.session.read(&self.hits, &mut pairs)?;
         }
-        let first = lo - from;
-        let units =
-            pairs[2..].chunks_exact(2).map(|pair| first + u128::from(pair[0]) * tail + u128::from(pair[1]));
-        found.extend(units.filter(|unit| (lo..stop).contains(unit)));
-        Ok(Some(stop))
+        for pair in pairs[2..].chunks_exact(2) {
+            if stretch.combinations().contains(&(pair[1] as usize)) {
+                self.search.confirm(stretch.unit(run + u128::from(pair[0]), pair[1] as usize), hits);
+            }
+        }
+        let (spent, units) = (start.elapsed(), runs as u64 * stretch.combinations().len() as u64);
+        loaded.program.units.ran(units, spent, LAUNCH);
+        if spent < LAUNCH / 2 && units >= self.units / 2 {
+            self.units = (self.units * 2).min(UNITS_MAX);
+        } else if spent > LAUNCH * 2 {
+            self.units = (self.units / 2).max(1);
+        }
+        Ok(runs)
     }
 }
 
@@ -223,6 +234,6 @@ fn load(
 ) -> Result<Loaded, OpenClError> {
     let program = session.program(&search.program(stretch, width), "")?;
     let kernel = session.kernel_of(&program, "search")?;
-    let stride = stretch.tables.first().map_or(0, Vec::len) as u32;
-    Ok(Loaded { kernel, program, tables: session.buffer(&stretch.tables.concat())?, stride })
+    let stride = stretch.tables().first().map_or(0, Vec::len) as u32;
+    Ok(Loaded { kernel, program, tables: session.buffer(&stretch.tables().concat())?, stride })
 }

@@ -69,19 +69,22 @@ fn a_stretch_begins_at_the_digits_of_its_unit() {
                     let what = format!("seed {seed}, {case}, unit {unit}");
                     let candidate = case.candidate(unit);
                     assert_eq!(unit_of(&case, &candidate), unit, "the judge: {what}");
-                    let stretch = search.stretch(unit);
-                    assert_eq!(stretch.length, candidate.len(), "{what}");
-                    assert_eq!(unit + stretch.units, case.first(candidate.len() + 1), "{what}");
-                    let sizes: Vec<_> = case.positions[..stretch.length].iter().map(Vec::len).collect();
-                    let (prefix, tail) = sizes.split_at(stretch.prefix.len());
-                    assert_eq!(tail.iter().product::<usize>(), stretch.tail, "{what}");
-                    assert!(
-                        stretch.prefix.iter().map(|p| p[0] as usize).eq(prefix.iter().copied()),
+                    let stretch = search.stretch(unit, unit + 1, 1, 0);
+                    let (length, tail) = stretch.kind();
+                    assert_eq!(
+                        (length, tail.end, stretch.runs()),
+                        (candidate.len(), candidate.len(), 1),
                         "{what}"
                     );
-                    let digits = stretch.prefix.iter().map(|p| (p[0] as usize, p[1] as usize));
-                    let number = number(digits.chain([(stretch.tail, stretch.from)]));
-                    assert_eq!(case.first(stretch.length) + number, unit, "{what}");
+                    assert_eq!(stretch.units(), unit..unit + 1, "{what}");
+                    let sizes: Vec<_> = case.positions[..length].iter().map(Vec::len).collect();
+                    let (outside, inside) = sizes.split_at(tail.start);
+                    assert_eq!(inside.iter().product::<usize>(), stretch.tail(), "{what}");
+                    let digits = stretch.digits(0);
+                    assert!(digits.iter().map(|d| d[0] as usize).eq(outside.iter().copied()), "{what}");
+                    let digits = digits.iter().map(|d| (d[0] as usize, d[1] as usize));
+                    let number = number(digits.chain([(stretch.tail(), stretch.combinations().start)]));
+                    assert_eq!(case.first(length) + number, unit, "{what}");
                 }
             }
         }

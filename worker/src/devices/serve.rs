@@ -44,8 +44,8 @@ pub(crate) type Watch = fn(File) -> io::Result<()>;
 
 /// It is set up.
 enum Loaded {
-    Search(DeviceSearch),
-    Kernel(DeviceKernel),
+    Search(Box<DeviceSearch>),
+    Kernel(Box<DeviceKernel>),
 }
 
 /// What this process is a child for, where it is one of a worker.
@@ -238,9 +238,11 @@ impl Serving {
             Err(why) => return Reply::Failed(why.clone()),
         };
         let loaded = match (self.prepare)(spec) {
-            Ok(ForDevice::Search(search)) => DeviceSearch::new(device, *search).map(Loaded::Search),
+            Ok(ForDevice::Search(search)) => {
+                DeviceSearch::new(device, *search).map(Box::new).map(Loaded::Search)
+            }
             Ok(ForDevice::Kernel(work, digits)) => {
-                DeviceKernel::new(device, *work, digits).map(Loaded::Kernel)
+                DeviceKernel::new(device, *work, digits).map(Box::new).map(Loaded::Kernel)
             }
             Err(why) => return Reply::Refused(why),
         };
@@ -260,12 +262,13 @@ impl Serving {
         let is_stopped = || stopped.load(Ordering::Acquire) >= number;
         let (mut next, mut hits) = (lo, Vec::<Hit>::new());
         while next < hi && !is_stopped() {
-            let end = match voice.busy(|| search.prepare(next)) {
-                Ok(end) => end.min(hi),
+            let end = match voice.busy(|| search.prepare(next, hi)) {
+                Ok(end) => end,
                 Err(error) => return Ok(Err(error.to_string())),
             };
             let start = Instant::now();
-            let scanned = search.scan(next, end, &mut hits, &mut |_| start.elapsed() < PART && !is_stopped());
+            let mut keep_going = |at: Option<u128>| (at.is_none() || start.elapsed() < PART) && !is_stopped();
+            let scanned = search.scan(next, end, &mut hits, &mut keep_going);
             let reached = match scanned {
                 Ok(reached) => reached,
                 Err(error) => return Ok(Err(error.to_string())),
