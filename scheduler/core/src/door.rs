@@ -160,11 +160,11 @@ impl Farm {
             return;
         }
         let (feedback, before) = (devices.feedback, node.slots_of(devices.kind));
-        let failed =
-            |told: &Devices| told.slots.iter().filter(|(state, _)| *state == DeviceState::Sick).count();
-        let known = node.devices(devices.kind).map(|at| (at.told.slots.len(), failed(&at.told)));
-        let sick = failed(&devices);
-        if known != Some((devices.slots.len(), sick)) && node.allowances.idle_lines.take(1, now_us) > 0 {
+        let sick = devices.slots.iter().filter(|(state, _)| *state == DeviceState::Sick).count();
+        let now = Some((devices.slots.len(), sick));
+        let mut logged = node.devices(devices.kind).and_then(|at| at.logged);
+        if logged != now && node.allowances.idle_lines.take(1, now_us) > 0 {
+            logged = now;
             deeds.event(Event::NodeDevices {
                 node: node.name.clone(),
                 kind: devices.kind.0.into(),
@@ -177,7 +177,7 @@ impl Farm {
                 sick: sick as u64,
             });
         }
-        self.nodes.set_devices(id, devices);
+        self.nodes.set_devices(id, devices, logged);
         self.on_feedback(seat, feedback, now_us);
         if self.nodes.at(id).slots_of(seat.kind) != before {
             self.nodes.mark(id);

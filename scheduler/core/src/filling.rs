@@ -57,6 +57,8 @@ impl Filling {
 pub(crate) struct DevicesAt {
     /// As it told last.
     pub(crate) told: Devices,
+    /// How many there were, and how many of them sick, as the log has it.
+    pub(crate) logged: Option<(usize, usize)>,
     pub(crate) filling: Filling,
 }
 

@@ -202,15 +202,15 @@ impl Nodes {
     }
 
     /// A node tells of devices of one kind.
-    pub(crate) fn set_devices(&mut self, id: NodeId, told: Devices) {
+    pub(crate) fn set_devices(&mut self, id: NodeId, told: Devices, logged: Option<(usize, usize)>) {
         let node = self.at_mut(id);
         match node.devices.iter_mut().find(|at| at.kind() == told.kind) {
-            Some(at) => at.told = told,
+            Some(at) => (at.told, at.logged) = (told, logged),
             None => {
                 // Of an incarnation from before our start the totals are not known either.
                 let begun = node.cores.feedback.is_some();
                 let filling = if begun { Filling::new() } else { Filling::unknown() };
-                node.devices.push(DevicesAt { told, filling });
+                node.devices.push(DevicesAt { told, logged, filling });
             }
         }
         self.count(id);

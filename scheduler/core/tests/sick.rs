@@ -6,6 +6,7 @@ mod common;
 
 use common::{A_IS_SICK, Bench, check_after, config};
 use expect_test::expect;
+use starfarm_protocol::limits::NODE_TASKS_MAX;
 
 /// Neighbours may be bad inputs. So it has to show at once what it does elsewhere.
 #[test]
@@ -256,4 +257,23 @@ fn a_node_that_a_person_takes_for_repaired_begins_anew() {
             0: a up, b up
         "#]],
     );
+}
+
+/// A node whose device flaps fills no log, and yet the log says in the end how its devices do.
+#[test]
+fn what_the_log_had_no_room_for_is_logged_with_a_later_heartbeat() {
+    let mut bench = Bench::new(config());
+    bench.run("join a slots 1");
+    // As many lines as a node may have at once, and one more.
+    let flaps = (0..=NODE_TASKS_MAX).map(|flap| format!("devices a 2 sick {}", flap % 2));
+    let last = flaps.map(|flap| bench.run(&flap)).filter(|story| !story.is_empty()).last();
+    expect![[r#"
+        0: node a has 2 devices  (accelerator), 1 of them sick: tried again later
+    "#]]
+    .assert_eq(&last.unwrap());
+    let story = bench.run("at 1000\n devices a 2 sick 0\n devices a 2 sick 0");
+    expect![[r#"
+        1000: node a has 2 devices  (accelerator)
+    "#]]
+    .assert_eq(&story);
 }

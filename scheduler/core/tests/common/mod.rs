@@ -20,6 +20,7 @@
 //! | ... `[version V] [knows EPOCH genuine/forged] [receives DATAGRAMS]` | what else a hello may say |
 //! | ... `[left MS]`, `left NODE MS [work MS]` | it leaves by itself after that, and takes tasks for so long |
 //! | `ack NODE` | the node acknowledges every offer that it has heard |
+//! | `devices NODE COUNT sick COUNT` | it tells of devices, and how many of them are sick |
 //! | `done/ran/return/refuse NODE LO+UNITS ...` | a result: `hits UNIT:TARGET,..`, `ok,exit3,ok*8`, words |
 //! | ... `[job J] [ms DURATION] [spec S] [attempt A] [body HEX]` | what else it may say |
 //! | `again NODE` | its last result, byte for byte |
@@ -219,6 +220,7 @@ impl Bench {
                 self.say(line.node(), |p| p.feedback(&Feedback { speed_ups, slow_downs }));
             }
             "live" => self.live(line),
+            "devices" => self.devices(line),
             "at" => self.advance(line.until_us(self.now_us)),
             "stall" => {
                 let stalled_us = line.number(1) * 1_000;

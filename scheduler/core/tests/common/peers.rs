@@ -1,9 +1,12 @@
 //! The nodes of a script: what they say, and what they have heard.
 
+use starfarm_protocol::devices::{DeviceFacts, DeviceState, SlotKind};
 use starfarm_protocol::ids::{Attempt, Epoch, JobId};
 use starfarm_protocol::limits::PROTOCOL_VERSION;
 use starfarm_protocol::resources::Resources;
-use starfarm_protocol::wire::{Heartbeat, Hello, Offer, Outcome, Packer, ResultEntry, TimeLeft};
+use starfarm_protocol::wire::{
+    Devices, Feedback, Heartbeat, Hello, Offer, Outcome, Packer, ResultEntry, TimeLeft,
+};
 use starfarm_scheduler_core::NodeId;
 
 use super::line::{self, Line};
@@ -140,6 +143,21 @@ impl Bench {
             }
             None => datagrams.iter().for_each(|datagram| self.hear(id, datagram)),
         }
+    }
+
+    /// `devices NODE COUNT sick COUNT`.
+    pub(super) fn devices(&mut self, line: &Line<'_>) {
+        let sick = line.named("sick", 0);
+        let state = |slot| if slot < sick { DeviceState::Sick } else { DeviceState::Ready };
+        let devices = Devices {
+            kind: SlotKind(1),
+            facts: DeviceFacts::default(),
+            takes_card: false,
+            queued_tasks: 0,
+            feedback: Feedback::default(),
+            slots: (0..line.number(2)).map(|slot| (state(slot), 0)).collect(),
+        };
+        self.say(line.node(), |packer| packer.devices(&devices));
     }
 
     /// `live MS NODE HELD ...`: nothing is lost meanwhile, and nothing new is done.
