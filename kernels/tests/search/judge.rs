@@ -25,7 +25,7 @@ pub(crate) fn digest(algorithm: Algorithm, candidate: &[u8]) -> Vec<u8> {
 }
 
 pub(crate) fn length_max(algorithm: Algorithm) -> usize {
-    if algorithm == Algorithm::Ntlm { 27 } else { 55 }
+    algorithm.candidate_bytes_max()
 }
 
 /// The candidate of a unit.

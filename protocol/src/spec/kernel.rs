@@ -116,6 +116,12 @@ impl Counter {
     }
 }
 
+/// The farm itself gives this name a meaning in a kernel's text.
+pub fn is_taken(name: &str) -> bool {
+    let ours = ["BLOCK", "HITS", "DIGITS", "SIZES", "hit", "unit_digits"];
+    ours.contains(&name) || name.starts_with("STARFARM") || name.starts_with("starfarm_")
+}
+
 /// A text names something in OpenCL C.
 pub fn is_identifier(text: &str) -> bool {
     let is_letter = |byte: u8| byte.is_ascii_alphabetic() || byte == b'_';
@@ -144,6 +150,9 @@ impl KernelWork {
         let names = || self.constants.keys().chain(self.counters.keys()).chain([&self.kernel]);
         if let Some(name) = names().find(|name| !is_identifier(name)) {
             return Err(format!("`{name}` is no name in OpenCL C: use letters, digits and _"));
+        }
+        if let Some(name) = self.constants.keys().find(|name| is_taken(name)) {
+            return Err(format!("`{name}` is what the farm itself defines: name it otherwise"));
         }
         if self.source.len() > KERNEL_BYTES_MAX || self.source.contains('\0') {
             return Err(format!("the kernel's text has at most {KERNEL_BYTES_MAX} bytes, and none is zero"));
@@ -211,6 +220,8 @@ mod tests {
     #[test]
     fn names_are_those_of_the_language() {
         assert!(["a", "_x9", "WIDTH"].iter().all(|name| is_identifier(name)));
+        assert!(["BLOCK", "hit", "STARFARM", "starfarm_x"].iter().all(|name| is_taken(name)));
+        assert!(["block", "hits", "at", "FARM"].iter().all(|name| !is_taken(name)));
         assert!(["", "9a", "a-b", "ä", "a b", "a;"].iter().all(|name| !is_identifier(name)));
     }
 }

@@ -418,6 +418,14 @@ impl Algorithm {
             Algorithm::Sha256 => 32,
         }
     }
+
+    /// Bytes of the longest candidate: with padding and length it fills one block of 64 bytes, in NTLM with two for each.
+    pub fn candidate_bytes_max(self) -> usize {
+        match self {
+            Algorithm::Md5 | Algorithm::Sha1 | Algorithm::Sha256 => 55,
+            Algorithm::Ntlm => 27,
+        }
+    }
 }
 
 words! {

@@ -64,6 +64,28 @@ fn a_host_that_is_killed_or_hangs_costs_no_unit() {
     assert_eq!((&job["units_done"], &job["units_failed"]), (&26_u64.pow(7).to_string().into(), &"0".into()));
 }
 
+/// Where units are not searched in their order, nothing may have been done when the search is stopped.
+#[test]
+fn a_device_whose_search_is_cancelled_is_not_sick() {
+    if a_device("a_device_whose_search_is_cancelled_is_not_sick").is_none() {
+        return;
+    }
+    let mut farm = Farm::start();
+    farm.add_worker("a", &["--slots", "1", "--devices", "0"]);
+    let job = "[space]\nkind = \"chars\"\nmask = \"?l?l?l?l?h?h?1\"\nalphabets = { 1 = \"abcdefghijklmnopqrst\" }\n\
+               [task]\nexecutor = \"search\"\nalgorithm = \"md5\"\nstop = \"never\"\n\
+               targets = [\"95ebc3c7b3b9f1d2c40fec14415d3cb8\"]\nneeds = { device = \"cpu\" }\nunits_per_task = 1000000000\n";
+    for _ in 0..12 {
+        let id = farm.submit_text(job);
+        until("the device computes", || farm.job(&id)["units_done"] != "0");
+        farm.cli(&["job", "cancel", &id]).exits(0);
+    }
+    let id = farm.submit_text(&search(0, "needs = { device = \"cpu\" }"));
+    farm.wait(&id).exits(0);
+    let log = farm.workers[0].log();
+    assert!(!log.contains("it was not given"), "{log}");
+}
+
 /// The job is longer than a pipe: a host that is stopped reads nothing of it.
 #[test]
 fn a_host_that_does_not_read_its_job_is_noticed() {

@@ -177,10 +177,11 @@ fn numbers_that_are_not_finite_are_counted_like_others() {
     assert_eq!(report["counters"], counters);
 }
 
-/// They are called as what the farm's own text uses.
+/// They are called as what the farm's own text uses, but for what a kernel is told of.
 #[test]
-fn constants_may_have_any_name() {
-    let Some(farm) = farm("constants_may_have_any_name") else { return };
+fn constants_may_have_any_name_but_those_that_the_farm_gives_a_meaning() {
+    let test = "constants_may_have_any_name_but_those_that_the_farm_gives_a_meaning";
+    let Some(farm) = farm(test) else { return };
     let names = [
         "size", "digit", "digits", "carry", "at", "i", "base", "hits", "word", "count", "values", "best",
         "lane", "lanes", "sum", "where", "one", "other", "T", "NAME",
@@ -201,6 +202,16 @@ fn constants_may_have_any_name() {
     let report: Value = serde_json::from_slice(&merged(&farm, &id)).unwrap();
     let wanted = serde_json::json!({"hits": [["3", 3]], "counters": {"total": {"sum": "3000"}}});
     assert_eq!(report, wanted);
+    let job = farm
+        .temp()
+        .write("job.toml", kernel(&farm, text, "block = 1\nconstants = { N = 1, BLOCK = 5 }", "10"));
+    let refused = farm.cli(&["submit", job.to_str().unwrap()]);
+    refused.exits(2);
+    assert!(
+        refused.stderr.contains("toml:10:30: `BLOCK` is what the farm itself defines"),
+        "{}",
+        refused.stderr
+    );
 }
 
 /// PoCL compiles it when it is launched.

@@ -15,8 +15,8 @@ use rustix::fs::OFlags;
 use super::words::{HostWork, Listed, Reply, Request};
 use crate::exec::{CancelFlag, Relative, spawn, wait, wait_for};
 
-/// A host that says nothing for so long hangs: it tells ten times a second how far its scan is, and twice a second that it
-/// is busy otherwise.
+/// A host that says nothing for so long hangs: it tells ten times a second how far its scan is, or that it goes on, and twice a
+/// second that it is busy otherwise.
 pub(super) const HANGS: Duration = Duration::from_secs(5);
 /// So long it may be busy otherwise: a program is compiled in seconds.
 const BUSY_MAX: Duration = Duration::from_secs(120);

@@ -19,7 +19,7 @@ use starfarm_protocol::units::Units;
 use super::host::FLAG;
 use super::words::{HostWork, Left, Listed, Reply, Request};
 
-/// How often a scan tells how far it is: its silence is taken for a kernel that runs away.
+/// How often a scan tells how far it is, or that it goes on: its silence is taken for a kernel that runs away.
 const PART: Duration = Duration::from_millis(100);
 
 /// How often a host says that it is busy with something that takes long.
@@ -267,12 +267,24 @@ impl Serving {
                 Err(error) => return Ok(Err(error.to_string())),
             };
             let start = Instant::now();
-            let mut keep_going = |at: Option<u128>| (at.is_none() || start.elapsed() < PART) && !is_stopped();
+            let mut alive = start;
+            let mut keep_going = |at: Option<u128>| {
+                // What is half done is done first, but for a stop. Meanwhile the worker hears that all is well.
+                if at.is_none() && alive.elapsed() >= PART {
+                    alive = Instant::now();
+                    return voice.say(&Reply::Runs).is_ok() && !is_stopped();
+                }
+                (at.is_none() || start.elapsed() < PART) && !is_stopped()
+            };
             let scanned = search.scan(next, end, &mut hits, &mut keep_going);
             let reached = match scanned {
                 Ok(reached) => reached,
                 Err(error) => return Ok(Err(error.to_string())),
             };
+            if reached == next {
+                // It was stopped before anything was done.
+                break;
+            }
             let us = u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX);
             let hits = hits.drain(..).map(Into::into).collect();
             voice.say(&Reply::Part { reached: Units(reached), hits, us })?;

@@ -89,7 +89,7 @@ pub(super) enum Reply {
     Occupied,
     /// The device is made ready, or compiles: said twice a second.
     Busy,
-    /// What was compiled for a launch runs now.
+    /// What was compiled for a launch runs now, or goes on.
     Runs,
     /// Units up to `reached` were scanned, in so many microseconds since the part before.
     Part { reached: Units, hits: Vec<Found>, us: u64 },

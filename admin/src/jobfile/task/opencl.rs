@@ -6,7 +6,7 @@ use std::path::Path;
 
 use starfarm_protocol::spec::{
     BLOCK_BYTES_MAX, Counter, Fold, HITS_MAX, KERNEL_BYTES_MAX, KernelWork, LAUNCH_MS, Merge, Work,
-    is_identifier,
+    is_identifier, is_taken,
 };
 
 use super::executor::{Executor, milliseconds};
@@ -99,7 +99,12 @@ fn named<T>(
 }
 
 fn constants(item: &Item<'_>) -> Result<BTreeMap<String, String>, JobFileError> {
-    named(item, |item| item.scalar())
+    named(item, |item| match is_taken(&item.name) {
+        true => {
+            Err(item.error(format!("`{}` is what the farm itself defines: name it otherwise", item.name)))
+        }
+        false => item.scalar(),
+    })
 }
 
 fn counters(item: &Item<'_>) -> Result<BTreeMap<String, Counter>, JobFileError> {

@@ -26,13 +26,20 @@ pub(super) const EXECUTOR: Executor = Executor {
 };
 
 fn read(section: &Section<'_>, job: &mut JobFile, base: &Path) -> Result<(), JobFileError> {
-    if !matches!(job.spec.space, Space::Chars { .. }) {
+    let Space::Chars { positions, .. } = &job.spec.space else {
         return Err(section.require("executor", "")?.error(
             "`search` tests candidates, so it needs a space of kind = \"chars\": change one of them",
         ));
+    };
+    let item = section.require("algorithm", "the kind of digest, e.g. algorithm = \"md5\"")?;
+    let algorithm = choice(&item, Algorithm::ALL, Algorithm::word)?;
+    let (bytes, most) = (positions.len(), algorithm.candidate_bytes_max());
+    if bytes > most {
+        let word = algorithm.word();
+        return Err(item.error(format!(
+            "candidates of {bytes} bytes are too long for {word}, which takes at most {most}: shorten the mask or lower `max`"
+        )));
     }
-    let algorithm = section.require("algorithm", "the kind of digest, e.g. algorithm = \"md5\"")?;
-    let algorithm = choice(&algorithm, Algorithm::ALL, Algorithm::word)?;
     let hint = "targets = [\"...\"] with digests in hexadecimal, or targets_file = \"digests.txt\"";
     let item = section.either("a search", ["targets", "targets_file"], hint)?;
     let targets = match &*item.name {

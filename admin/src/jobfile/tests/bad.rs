@@ -385,14 +385,22 @@ fn bad_searches() {
     texts.push(format!(
         "{CHARS}executor = \"search\"\nalgorithm = \"md5\"\ntargets = [\"{digest}\"]\nstop = \"first\"\n"
     ));
+    for (letters, algorithm) in [(28, "ntlm"), (56, "md5")] {
+        let mask = "a".repeat(letters - 1) + "?d";
+        texts.push(format!(
+            "[space]\nkind = \"chars\"\nmask = \"{mask}\"\n[task]\nexecutor = \"search\"\nalgorithm = \"{algorithm}\"\n"
+        ));
+    }
     refused(
         &texts,
         expect![[r#"
-        demo.toml:6:13: `algorithm` "md4" is not known: use one of "md5", "sha1", "sha256", "ntlm"
-        demo.toml:6:13: `algorithm` "MD5" is not known: use one of "md5", "sha1", "sha256", "ntlm"
-        demo.toml:7:11: `targets` is empty: give at least one digest
-        demo.toml:8:8: `stop` "first" is not known: use one of "never", "first-hit", "all-targets"
-    "#]],
+            demo.toml:6:13: `algorithm` "md4" is not known: use one of "md5", "sha1", "sha256", "ntlm"
+            demo.toml:6:13: `algorithm` "MD5" is not known: use one of "md5", "sha1", "sha256", "ntlm"
+            demo.toml:7:11: `targets` is empty: give at least one digest
+            demo.toml:8:8: `stop` "first" is not known: use one of "never", "first-hit", "all-targets"
+            demo.toml:6:13: candidates of 28 bytes are too long for ntlm, which takes at most 27: shorten the mask or lower `max`
+            demo.toml:6:13: candidates of 56 bytes are too long for md5, which takes at most 55: shorten the mask or lower `max`
+        "#]],
     );
 }
 
