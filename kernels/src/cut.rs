@@ -12,8 +12,8 @@ const BATCH: usize = 80;
 /// What a run costs before its first batch, and what a word that changes costs in each batch, in steps of a batch.
 const RUN_STEPS: usize = 15;
 const WORD_STEPS: usize = 2;
-/// What twice as many candidates in a sweep cost, of a run's steps one part in so many: the fewer there are, the more of a
-/// task are whole sweeps.
+/// Small sweeps are better, since more of a task is whole sweeps: a cut counts as dearer by one part in so many for each time that
+/// its sweep is twice as large.
 const SWEEP_PART: usize = 200;
 /// Most candidates of a sweep.
 const SWEEP_MAX: u128 = 1 << 27;

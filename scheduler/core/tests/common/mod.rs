@@ -203,10 +203,7 @@ impl Bench {
             }),
             "join" | "hello" | "session" => self.greet(line),
             "bye" => self.say(line.node(), Packer::bye),
-            "able" => {
-                let times = if line.words.len() > 2 { line.number(2) as u32 } else { 1 };
-                self.say(line.node(), |packer| packer.able(times));
-            }
+            "able" => self.able(line),
             "left" => self.time_left(line),
             "ack" => self.acknowledge(line.node()),
             "done" | "ran" | "return" | "refuse" => self.result(line),
@@ -246,6 +243,11 @@ impl Bench {
             "full" | "room" => self.farm.on_room(line.words[0] == "full"),
             _ => self.show(line),
         }
+    }
+
+    fn able(&mut self, line: &Line<'_>) {
+        let times = if line.words.len() > 2 { line.number(2) as u32 } else { 1 };
+        self.say(line.node(), |packer| packer.able(times));
     }
 
     /// What a job stores, or what it may.
