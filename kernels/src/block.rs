@@ -48,6 +48,14 @@ impl Layout {
         position * self.stride / 4
     }
 
+    /// The words that these positions change, the first of which is number `start`, ascending.
+    pub(crate) fn words_of(self, start: usize, positions: &[Vec<u8>]) -> Vec<usize> {
+        let changing = (start..).zip(positions).filter(|(_, alphabet)| alphabet.len() > 1);
+        let mut words: Vec<usize> = changing.map(|(position, _)| self.word_of(position)).collect();
+        words.dedup();
+        words
+    }
+
     /// Writes the candidate's byte `position` over what it was.
     pub(crate) fn replace(self, block: &mut Block, position: usize, old: u8, new: u8) {
         self.put(block, position * self.stride, old ^ new);

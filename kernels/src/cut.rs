@@ -57,7 +57,7 @@ impl Cut {
             tail && product(&positions[at.start..]).is_some_and(|sweep| sweep <= SWEEP_MAX)
         });
         let cost = |cut: &Cut| {
-            let words = cut.tail_words(layout, positions);
+            let words = layout.words_of(cut.at.start, &positions[cut.inside()]);
             let steps = key_step(&words) + 1 - first_varying(&words) + WORD_STEPS * words.len();
             let run = steps * cut.size.div_ceil(BATCH) + RUN_STEPS;
             run * (SWEEP_PART + cut.sweep().ilog2() as usize) * TAIL_MAX / cut.size
@@ -90,19 +90,50 @@ impl Cut {
 
     /// The tail.
     pub(crate) fn tail(&self, layout: Layout, positions: &[Vec<u8>]) -> &Tail {
-        self.tail.get_or_init(|| Tail::new(layout, self.at.start, &positions[self.at.clone()]))
-    }
-
-    /// Words of the block that the tail changes, ascending.
-    fn tail_words(&self, layout: Layout, positions: &[Vec<u8>]) -> Vec<usize> {
-        let changing = self.at.clone().filter(|position| positions[*position].len() > 1);
-        let mut words: Vec<usize> = changing.map(|position| layout.word_of(position)).collect();
-        words.dedup();
-        words
+        self.tail.get_or_init(|| Tail::new(layout, self.at.start, &positions[self.inside()]))
     }
 }
 
 /// How many candidates there are over these positions; none from 2^128 on.
 pub(crate) fn product(positions: &[Vec<u8>]) -> Option<u128> {
     positions.iter().try_fold(1u128, |n, alphabet| n.checked_mul(alphabet.len() as u128))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::digest::Digest;
+    use crate::md5::Md5;
+    use crate::ntlm::Ntlm;
+
+    fn positions(sizes: &[usize]) -> Vec<Vec<u8>> {
+        sizes.iter().map(|size| (0..*size).map(|byte| byte as u8).collect()).collect()
+    }
+
+    /// The wide cut of so many positions of that many symbols.
+    fn wide<D: Digest>(symbols: usize, length: usize) -> Option<Range<usize>> {
+        let positions = positions(&vec![symbols; length]);
+        let last = Cut::last(&positions);
+        Cut::wide(D::LAYOUT, &positions, &last, D::key_step).map(|cut| cut.inside())
+    }
+
+    #[test]
+    fn the_last_tail_takes_what_fits() {
+        let last = |sizes: &[usize]| Cut::last(&positions(sizes)).inside();
+        assert_eq!(last(&[26, 26, 26, 26]), 1..4);
+        assert_eq!(last(&[2, 256, 256]), 1..3);
+        assert_eq!(last(&[256]), 0..1);
+    }
+
+    #[test]
+    fn a_wide_tail_is_of_words_that_cost_few_steps() {
+        // The third word of NTLM instead of the fourth.
+        assert_eq!(wide::<Ntlm>(26, 8), Some(4..6));
+        assert_eq!(wide::<Ntlm>(95, 8), Some(4..6));
+        // The first word of MD5, and the second instead of the third.
+        assert_eq!(wide::<Md5>(26, 6), Some(1..4));
+        assert_eq!(wide::<Md5>(26, 9), Some(5..8));
+        // A sweep would be too long.
+        assert_eq!(wide::<Md5>(26, 8), None);
+    }
 }

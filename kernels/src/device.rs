@@ -171,12 +171,6 @@ impl Search {
         let Stretch(step) = stretch;
         let (length, tail, inside) = (step.length(), step.tail(), step.cut().inside());
         let key_words: &[usize] = if few { &tail.words } else { &ALL_WORDS };
-        let mut block = facts.layout.empty(length);
-        for position in inside.clone() {
-            if let [symbol] = self.space.positions()[position][..] {
-                facts.layout.place(&mut block, position, symbol);
-            }
-        }
         let mut head = String::new();
         let mut define = |name: &str, value: &str| {
             // A String takes whatever is written to it.
@@ -194,7 +188,7 @@ impl Search {
         let kind = |word| if tail.words.contains(&word) { "V" } else { "uint" };
         define("PARAMS", &list(&|(word, of)| format!("{} w{word}_{of}", kind(word))));
         define("ARGS", &list(&|(word, of)| format!("w{word}_{of}")));
-        let block: Vec<String> = block.iter().map(|word| format!("0x{word:x}u")).collect();
+        let block: Vec<String> = step.shared().iter().map(|word| format!("0x{word:x}u")).collect();
         define("BLOCK", &format!("{{{}}}", block.join(", ")));
         let load = |(word, of)| match tail.words.iter().position(|changing| *changing == word) {
             Some(table) => {

@@ -48,7 +48,9 @@ impl<F: Family> Digest for F {
     type Batch<V: Lanes> = Batch<V>;
 
     fn key_step(varying: &[usize]) -> usize {
-        key_step::<F>(varying)
+        // Once the last use of a varying word is passed, the rest can be taken back from the digest, which leaves the outcomes
+        // of the four steps up to that use.
+        last_use::<F>(varying) - 3
     }
     fn fixed(block: &Block, varying: &[usize]) -> Fixed {
         let added = |step: usize| block[usize::from(F::ORDER[step])].wrapping_add(F::CONSTANTS[step]);
@@ -68,7 +70,7 @@ impl<F: Family> Digest for F {
             tail: [zero; 16],
             schedule: [zero; STEPS_MAX],
             from: first_varying(varying),
-            key_step: key_step::<F>(key_words),
+            key_step: F::key_step(key_words),
         }
     }
     #[inline(always)]
@@ -98,7 +100,7 @@ impl<F: Family> Digest for F {
     fn aim(block: &Block, varying: &[usize], digest: &Words) -> u32 {
         // Takes the steps after the key's back.
         let [mut a, mut b, mut c, mut d] = [0, 1, 2, 3].map(|i| digest[i].wrapping_sub(INITIAL[i]));
-        for step in (key_step::<F>(varying) + 1..16 * F::ROUNDS).rev() {
+        for step in (F::key_step(varying) + 1..16 * F::ROUNDS).rev() {
             let turn = F::TURNS[step / 16][step % 4];
             let added = block[usize::from(F::ORDER[step])].wrapping_add(F::CONSTANTS[step]);
             let turned = if F::ADDS_B { b.wrapping_sub(c) } else { b }.rotate_right(turn);
@@ -139,12 +141,6 @@ pub(crate) struct Batch<V> {
     from: usize,
     /// The step whose outcome is the key, in the last group of the last round but one or behind it.
     key_step: usize,
-}
-
-/// The step whose outcome is the key. Once the last use of a varying word is passed, the rest can be
-/// taken back from the digest, which leaves the outcomes of the four steps up to that use.
-fn key_step<F: Family>(varying: &[usize]) -> usize {
-    last_use::<F>(varying) - 3
 }
 
 /// The last step that uses one of these words.

@@ -97,15 +97,19 @@ impl Space {
     /// Of a length the number of candidates, their block with zeros where it varies, and the words that do, ascending.
     pub(crate) fn varying(&self, index: usize) -> (u128, Block, Vec<usize>) {
         let Length { first, length, .. } = &self.lengths[index];
-        let (mut block, mut words) = (self.layout.empty(*length), Vec::new());
-        for (position, alphabet) in self.positions[..*length].iter().enumerate() {
-            match alphabet[..] {
-                [symbol] => self.layout.place(&mut block, position, symbol),
-                _ => words.push(self.layout.word_of(position)),
+        let words = self.layout.words_of(0, &self.positions[..*length]);
+        (self.end(index) - first, self.shared(*length, 0..*length), words)
+    }
+
+    /// The block of candidates of `length` with zeros but where these positions have one symbol alone.
+    fn shared(&self, length: usize, positions: Range<usize>) -> Block {
+        let mut block = self.layout.empty(length);
+        for position in positions {
+            if let [symbol] = self.positions[position][..] {
+                self.layout.place(&mut block, position, symbol);
             }
         }
-        words.dedup();
-        (self.end(index) - first, block, words)
+        block
     }
 
     /// The unit behind the last one of a length.
@@ -211,6 +215,11 @@ impl<'a> Step<'a> {
         self.cut.tail(self.space.layout, &self.space.positions)
     }
 
+    /// The block of all candidates with this cut, zeros where the tail changes and outside it.
+    pub(crate) fn shared(&self) -> Block {
+        self.space.shared(self.length(), self.cut.inside())
+    }
+
     /// The unit of a combination of the tail in a run.
     pub(crate) fn unit(&self, number: u128, combination: usize) -> u128 {
         let Cut { stride, .. } = self.cut;
@@ -233,12 +242,7 @@ pub(crate) struct Odometer<'a> {
 impl<'a> Odometer<'a> {
     fn at(space: &'a Space, index: usize, cut: &'a Cut, number: u128) -> Self {
         let Length { length, .. } = space.lengths[index];
-        let (mut block, mut rest, mut digits) = (space.layout.empty(length), number, Vec::new());
-        for position in cut.inside() {
-            if let [symbol] = space.positions[position][..] {
-                space.layout.place(&mut block, position, symbol);
-            }
-        }
+        let (mut block, mut rest, mut digits) = (space.shared(length, cut.inside()), number, Vec::new());
         for position in cut.outside(length).rev() {
             let alphabet = &space.positions[position];
             let size = alphabet.len() as u128;

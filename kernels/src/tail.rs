@@ -22,23 +22,18 @@ impl Tail {
     /// The tail of the positions `fast`, the first of which is number `tail_at`.
     pub(crate) fn new(layout: Layout, tail_at: usize, fast: &[Vec<u8>]) -> Self {
         let size: usize = fast.iter().map(Vec::len).product();
-        let changing = (tail_at..).zip(fast).filter(|(_, alphabet)| alphabet.len() > 1);
-        let mut tail = Self { words: Vec::new(), tables: Vec::new() };
+        let words = layout.words_of(tail_at, fast);
+        let mut tables = vec![vec![0; size + PADDING]; words.len()];
         let mut turns = size;
-        for (position, alphabet) in changing {
-            let word = layout.word_of(position);
-            if tail.words.last() != Some(&word) {
-                tail.words.push(word);
-                tail.tables.push(vec![0; size + PADDING]);
-            }
+        for (position, alphabet) in (tail_at..).zip(fast).filter(|(_, alphabet)| alphabet.len() > 1) {
             turns /= alphabet.len();
-            let last = tail.tables.len() - 1;
-            for (turn, entries) in tail.tables[last][..size].chunks_mut(turns).enumerate() {
+            let table = words.partition_point(|word| *word < layout.word_of(position));
+            for (turn, entries) in tables[table][..size].chunks_mut(turns).enumerate() {
                 let mut block = [0; 16];
                 layout.place(&mut block, position, alphabet[turn % alphabet.len()]);
-                entries.iter_mut().for_each(|entry| *entry |= block[word]);
+                entries.iter_mut().for_each(|entry| *entry |= block[words[table]]);
             }
         }
-        tail
+        Self { words, tables }
     }
 }

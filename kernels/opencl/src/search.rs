@@ -19,7 +19,7 @@ const LAUNCH: Duration = Duration::from_millis(20);
 /// Candidates of the first launch, and the most of any. A run has 65 536 at most, so that work items are counted by 32 bits.
 const FIRST_UNITS: u64 = 1 << 20;
 const UNITS_MAX: u64 = 1 << 36;
-/// Launches that candidates may take which are not searched in their order: meanwhile nothing is heard of the device.
+/// Launches that candidates may take which are not searched in their order: a stop loses what they have done.
 const SWEEP_LAUNCHES: u128 = 16;
 /// Hits that a launch may report: as many as a run has candidates, so that a launch of one run never has more.
 const HITS_MAX: u32 = 1 << 17;
@@ -117,12 +117,16 @@ impl DeviceSearch {
         Ok(search.stretches_end(lo, hi, self.sweep_max))
     }
 
+    /// Compiles the program of a stretch, if that was not done yet.
     fn load(&mut self, stretch: &Stretch<'_>) -> Result<(), OpenClError> {
         if !self.programs.contains_key(&stretch.kind()) {
-            let loaded = load(&self.session, &self.search, stretch, self.width)?;
+            let program = self.session.program(&self.search.program(stretch, self.width), "")?;
+            let kernel = self.session.kernel_of(&program, "search")?;
+            let tables = self.session.buffer(&stretch.tables().concat())?;
+            let stride = stretch.tables().first().map_or(0, Vec::len) as u32;
             // The first launch should take no longer than any.
-            self.units = self.units.max(loaded.program.units.last().min(UNITS_MAX) / 2);
-            self.programs.insert(stretch.kind(), loaded);
+            self.units = self.units.max(program.units.last().min(UNITS_MAX) / 2);
+            self.programs.insert(stretch.kind(), Loaded { kernel, program, tables, stride });
         }
         Ok(())
     }
@@ -224,16 +228,4 @@ impl DeviceSearch {
         }
         Ok(runs)
     }
-}
-
-fn load(
-    session: &Session,
-    search: &Search,
-    stretch: &Stretch<'_>,
-    width: usize,
-) -> Result<Loaded, OpenClError> {
-    let program = session.program(&search.program(stretch, width), "")?;
-    let kernel = session.kernel_of(&program, "search")?;
-    let stride = stretch.tables().first().map_or(0, Vec::len) as u32;
-    Ok(Loaded { kernel, program, tables: session.buffer(&stretch.tables().concat())?, stride })
 }

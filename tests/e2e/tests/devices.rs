@@ -20,6 +20,14 @@ fn search(letters: usize, more: &str) -> String {
     )
 }
 
+/// A farm whose one worker has a core and a device, if there is one.
+fn farm(test: &str) -> Option<Farm> {
+    a_device(test)?;
+    let mut farm = Farm::start();
+    farm.add_worker("a", &["--slots", "1", "--devices", "0"]);
+    Some(farm)
+}
+
 /// The processes that run the devices of workers below `dir`.
 fn hosts(dir: &Path) -> Vec<u32> {
     let is_host = |id: &u32| {
@@ -31,11 +39,7 @@ fn hosts(dir: &Path) -> Vec<u32> {
 
 #[test]
 fn a_core_and_a_device_search_together() {
-    if a_device("a_core_and_a_device_search_together").is_none() {
-        return;
-    }
-    let mut farm = Farm::start();
-    farm.add_worker("a", &["--slots", "1", "--devices", "0"]);
+    let Some(mut farm) = farm("a_core_and_a_device_search_together") else { return };
     let id = farm.submit_text(&search(0, "target_seconds = 0.05"));
     farm.wait(&id).exits(0);
     assert_eq!(farm.job(&id)["units_done"], 26_u32.pow(5).to_string());
@@ -47,11 +51,7 @@ fn a_core_and_a_device_search_together() {
 
 #[test]
 fn a_host_that_is_killed_or_hangs_costs_no_unit() {
-    if a_device("a_host_that_is_killed_or_hangs_costs_no_unit").is_none() {
-        return;
-    }
-    let mut farm = Farm::start();
-    farm.add_worker("a", &["--slots", "1", "--devices", "0"]);
+    let Some(mut farm) = farm("a_host_that_is_killed_or_hangs_costs_no_unit") else { return };
     let id = farm.submit_text(&search(2, ""));
     for signal in [Signal::KILL, Signal::STOP] {
         let host = until_some("a host runs", || hosts(farm.temp().path()).first().copied());
@@ -67,11 +67,7 @@ fn a_host_that_is_killed_or_hangs_costs_no_unit() {
 /// Where units are not searched in their order, nothing may have been done when the search is stopped.
 #[test]
 fn a_device_whose_search_is_cancelled_is_not_sick() {
-    if a_device("a_device_whose_search_is_cancelled_is_not_sick").is_none() {
-        return;
-    }
-    let mut farm = Farm::start();
-    farm.add_worker("a", &["--slots", "1", "--devices", "0"]);
+    let Some(farm) = farm("a_device_whose_search_is_cancelled_is_not_sick") else { return };
     let job = "[space]\nkind = \"chars\"\nmask = \"?l?l?l?l?h?h?1\"\nalphabets = { 1 = \"abcdefghijklmnopqrst\" }\n\
                [task]\nexecutor = \"search\"\nalgorithm = \"md5\"\nstop = \"never\"\n\
                targets = [\"95ebc3c7b3b9f1d2c40fec14415d3cb8\"]\nneeds = { device = \"cpu\" }\nunits_per_task = 1000000000\n";

@@ -270,11 +270,15 @@ impl Serving {
             let mut alive = start;
             let mut keep_going = |at: Option<u128>| {
                 // What is half done is done first, but for a stop. Meanwhile the worker hears that all is well.
-                if at.is_none() && alive.elapsed() >= PART {
-                    alive = Instant::now();
-                    return voice.say(&Reply::Runs).is_ok() && !is_stopped();
-                }
-                (at.is_none() || start.elapsed() < PART) && !is_stopped()
+                let goes_on = match at {
+                    Some(_) => start.elapsed() < PART,
+                    None if alive.elapsed() < PART => true,
+                    None => {
+                        alive = Instant::now();
+                        voice.say(&Reply::Runs).is_ok()
+                    }
+                };
+                goes_on && !is_stopped()
             };
             let scanned = search.scan(next, end, &mut hits, &mut keep_going);
             let reached = match scanned {
