@@ -137,7 +137,9 @@ fn a_device_that_is_stopped_loses_no_unit() {
             let mut asked = Vec::new();
             let stop = device.scan(next, case.units(), &mut hits, &mut |at| {
                 asked.extend(at);
-                asked.len() < 2
+                // A launch has at most twice the units of the one before: by turns at the first question and at the second, a
+                // device as fast as any is stopped three times.
+                asked.len() <= stops % 2
             });
             next = stop.unwrap();
             assert!(next == case.units() || asked.last() == Some(&next), "it stops where it was told");
