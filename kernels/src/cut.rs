@@ -133,7 +133,7 @@ mod tests {
         // The first word of MD5, and the second instead of the third.
         assert_eq!(wide::<Md5>(26, 6), Some(1..4));
         assert_eq!(wide::<Md5>(26, 9), Some(5..8));
-        // A sweep would be too long.
-        assert_eq!(wide::<Md5>(26, 8), None);
+        // A sweep of the second to fourth position would be too long.
+        assert_eq!(wide::<Md5>(26, 7), None);
     }
 }
