@@ -11,6 +11,7 @@ use crate::lanes::{Lanes, Wide};
 use crate::md5::Md5;
 use crate::ntlm::Ntlm;
 use crate::run::{Found, Piece, Runner, scan};
+use crate::sha_ni::ShaNi;
 use crate::sha1::Sha1;
 use crate::sha256::Sha256;
 
@@ -129,6 +130,22 @@ path! {
             featured!(Zmm(_mm512_ternarylogic_epi32::<0b1001_0110>(self.0, y.0, z.0)))
         }
     }
+}
+
+/// The inner loop for an algorithm; none where the processor has no AVX2 or no instructions for SHA.
+pub(crate) fn sha(algorithm: Algorithm) -> Option<Runner> {
+    fn entry(piece: &Piece<'_>, found: &mut Vec<Found>) {
+        // SAFETY: this is handed out only where the processor has the features.
+        unsafe { featured(piece, found) }
+    }
+
+    #[target_feature(enable = "avx2,sha")]
+    fn featured(piece: &Piece<'_>, found: &mut Vec<Found>) {
+        scan::<ShaNi, Ymm>(piece, found);
+    }
+
+    let others = avx2(algorithm).filter(|_| is_x86_feature_detected!("sha"))?;
+    Some(if algorithm == Algorithm::Sha256 { entry } else { others })
 }
 
 path! {

@@ -14,6 +14,8 @@ use crate::run::Runner;
 pub enum Path {
     /// x86-64 with AVX-512F: vectors of 16 words.
     Avx512,
+    /// x86-64 with AVX2 and SHA: SHA-256 by instructions of its own, the others as with AVX2.
+    Sha,
     /// x86-64 with AVX2: vectors of 8 words.
     Avx2,
     /// aarch64, which always has NEON: vectors of 4 words.
@@ -24,12 +26,13 @@ pub enum Path {
 
 impl Path {
     /// All paths, fastest first.
-    pub const ALL: [Path; 4] = [Path::Avx512, Path::Avx2, Path::Neon, Path::Portable];
+    pub const ALL: [Path; 5] = [Path::Avx512, Path::Sha, Path::Avx2, Path::Neon, Path::Portable];
 
-    /// `avx512`, `avx2`, `neon` or `portable`.
+    /// `avx512`, `sha`, `avx2`, `neon` or `portable`.
     pub fn name(self) -> &'static str {
         match self {
             Path::Avx512 => "avx512",
+            Path::Sha => "sha",
             Path::Avx2 => "avx2",
             Path::Neon => "neon",
             Path::Portable => "portable",
@@ -52,9 +55,11 @@ impl Path {
             #[cfg(target_arch = "x86_64")]
             Path::Avx512 => avx::avx512(algorithm),
             #[cfg(target_arch = "x86_64")]
+            Path::Sha => avx::sha(algorithm),
+            #[cfg(target_arch = "x86_64")]
             Path::Avx2 => avx::avx2(algorithm),
             #[cfg(not(target_arch = "x86_64"))]
-            Path::Avx512 | Path::Avx2 => None,
+            Path::Avx512 | Path::Sha | Path::Avx2 => None,
             #[cfg(target_arch = "aarch64")]
             Path::Neon => Some(neon::neon(algorithm)),
             #[cfg(not(target_arch = "aarch64"))]

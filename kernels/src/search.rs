@@ -107,7 +107,7 @@ impl Search {
         (self.find)(&self.targets, digest)
     }
 
-    /// The code path in use: `avx512`, `avx2` or `portable`.
+    /// The code path in use: `avx512`, `sha`, `avx2`, `neon` or `portable`.
     pub fn path(&self) -> &'static str {
         self.path.name()
     }
@@ -224,7 +224,7 @@ fn chunk_units(algorithm: Algorithm, path: Path) -> u128 {
     };
     let slower_path = match path {
         Path::Avx512 => 0,
-        Path::Avx2 => 1,
+        Path::Sha | Path::Avx2 => 1,
         Path::Neon | Path::Portable => 3,
     };
     1 << (20 - slower_algorithm - slower_path)

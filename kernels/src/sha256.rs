@@ -16,7 +16,7 @@ const INITIAL: [u32; 8] = [
 
 /// First 32 bits of the fractions of the cube roots of the first 64 primes.
 #[rustfmt::skip]
-const CONSTANTS: [u32; 64] = [
+pub(crate) const CONSTANTS: [u32; 64] = [
     0x428a_2f98, 0x7137_4491, 0xb5c0_fbcf, 0xe9b5_dba5, 0x3956_c25b, 0x59f1_11f1, 0x923f_82a4, 0xab1c_5ed5,
     0xd807_aa98, 0x1283_5b01, 0x2431_85be, 0x550c_7dc3, 0x72be_5d74, 0x80de_b1fe, 0x9bdc_06a7, 0xc19b_f174,
     0xe49b_69c1, 0xefbe_4786, 0x0fc1_9dc6, 0x240c_a1cc, 0x2de9_2c6f, 0x4a74_84aa, 0x5cb0_a9dc, 0x76f9_88da,
@@ -175,6 +175,12 @@ impl<V: Lanes> Batch<V> {
         }
         sum
     }
+}
+
+/// The state after the first `steps` steps of a block, 16 at most.
+pub(crate) fn state_before(block: &Block, steps: usize) -> [u32; 8] {
+    let words = block.iter().zip(CONSTANTS).take(steps);
+    words.fold(INITIAL, |state, (word, constant)| step_of(state, word.wrapping_add(constant)))
 }
 
 /// The state after 56 steps, and the last words of the message schedule.

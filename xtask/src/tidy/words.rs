@@ -12,6 +12,7 @@ const PURE: &[&str] =
 const UNSAFE_ALLOWED: &[(&str, &str)] = &[
     ("kernels/src/avx", "SIMD"),
     ("kernels/src/neon", "SIMD"),
+    ("kernels/src/sha_ni", "SIMD"),
     ("kernels/opencl/src/program.rs", "calls of a device's driver"),
     ("worker/src/exec/", "processes"),
     ("benches/src/bare.rs", "the C library's bare posix_spawn, to compare with"),
