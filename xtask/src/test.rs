@@ -34,7 +34,6 @@ fn run_tests(steps: &mut Steps, skips_file: &Path) {
     };
     let file = skips_file.to_string_lossy();
     steps.cargo(runner, &[(skips::VARIABLE, &file)]);
-    steps.cargo("test --workspace --doc", &[(skips::VARIABLE, &file)]);
 }
 
 fn has_nextest() -> bool {

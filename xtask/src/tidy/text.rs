@@ -35,6 +35,7 @@ pub(super) fn check(path: &str, text: &str) -> Vec<Problem> {
     }
     problems.extend(markers(path, text));
     problems.extend(private_paths(path, text));
+    problems.extend(doc_tests(path, text));
     problems
 }
 
@@ -95,6 +96,30 @@ fn private_paths(path: &str, text: &str) -> Vec<Problem> {
     problems
 }
 
+/// Code in documentation, which nobody runs: building everything once more for it takes minutes.
+fn doc_tests(path: &str, text: &str) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let mut is_open = false;
+    for (number, line) in numbered(text).filter(|_| path.ends_with(".rs")) {
+        let line = line.trim_start();
+        let Some(words) = line.strip_prefix("///").or_else(|| line.strip_prefix("//!")) else {
+            is_open = false;
+            continue;
+        };
+        let Some(language) = words.trim().strip_prefix("```") else { continue };
+        is_open = !is_open;
+        let is_other = language.chars().next().is_some_and(char::is_alphabetic)
+            && !["rust", "ignore", "no_run", "should_panic", "compile_fail"]
+                .iter()
+                .any(|of| language.starts_with(of));
+        if is_open && !is_other {
+            let what = "code in documentation, which no test runs: write a test, or name the language if it is not Rust";
+            problems.push(Problem::at(path, number, what));
+        }
+    }
+    problems
+}
+
 /// Lines with their numbers from 1; carriage returns stay, so that they count as white space.
 fn numbered(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.split('\n').enumerate().map(|(index, line)| (index + 1, line))
@@ -121,6 +146,22 @@ mod tests {
 
     fn lines(problems: &[Problem]) -> Vec<usize> {
         problems.iter().map(|problem| problem.line).collect()
+    }
+
+    #[test]
+    fn code_in_documentation_that_would_be_run_is_refused() {
+        let fence = "```";
+        let found = |language: &str, path: &str| {
+            lines(&doc_tests(
+                path,
+                &format!("//! It says:\n//! {fence}{language}\n//! x\n//! {fence}\nfn x() {{}}\n"),
+            ))
+        };
+        for language in ["", "rust", "no_run", "should_panic"] {
+            assert_eq!(found(language, "net/src/lib.rs"), [2], "{language}");
+        }
+        assert_eq!(found("text", "net/src/lib.rs"), []);
+        assert_eq!(found("", "README.md"), []);
     }
 
     #[test]
