@@ -21,6 +21,7 @@ pub(crate) use log::{Export, Log, Replay};
 pub(crate) use measure::{Bench, Dispatch, Plan};
 pub(crate) use parallel::{Halt, HaltWhy, Parallel};
 pub(crate) use results::{Results, Streams, Wanted};
+pub(crate) use tree::{Strategy, Tree, TreePlan};
 use value::{
     SLOTS_MAX, interval, job_id, job_name, label, max_nodes, per, positive_seconds, shell, target,
     units_per_task, variable,
@@ -32,6 +33,7 @@ mod log;
 mod measure;
 mod parallel;
 mod results;
+mod tree;
 mod value;
 
 /// A fault-tolerant task farm.
@@ -131,6 +133,9 @@ pub(crate) enum Command {
     /// Replay, check and convert a farm's log
     #[command(subcommand)]
     Log(Log),
+    /// Plan the tree of processes that monitors a farm
+    #[command(subcommand)]
+    Tree(Tree),
     /// Measure this machine's time per dispatch and say how many nodes it could carry
     Plan(Plan),
     /// Measure how fast this machine gives out tasks

@@ -21,6 +21,7 @@ mod selection;
 mod status;
 mod submit;
 mod top;
+mod tree;
 mod wait;
 
 use crate::cli::{Bench, Cli, Command};
@@ -68,6 +69,7 @@ fn carry_out(context: &mut Context, command: Command) -> Result<Exit, Failure> {
         Command::Events(events) => events::run(context, &events)?,
         Command::Top(top) => top::run(context, &top)?,
         Command::Log(log) => log::run(context, &log)?,
+        Command::Tree(command) => tree::run(context, &command)?,
         Command::Plan(plan) => plan::run(context, &plan)?,
         Command::Bench(Bench::Dispatch(dispatch)) => bench::run(context, &dispatch)?,
         Command::JobFile => reference::job_file(context)?,

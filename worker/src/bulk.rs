@@ -13,8 +13,8 @@ use starfarm_protocol::bulk::{
 use starfarm_protocol::ids::{ContentHash, JobId};
 use starfarm_protocol::seal::{Line, NoLine};
 
-use crate::exec::CancelFlag;
 use crate::sessions::Identity;
+use starfarm_exec::CancelFlag;
 
 /// How often a waiting slot looks whether it is still wanted.
 pub(crate) const LOOK: Duration = Duration::from_millis(50);

@@ -8,7 +8,7 @@ use starfarm_protocol::bulk::Located;
 use starfarm_protocol::ids::{ContentHash, JobId};
 
 use crate::bulk::{Bulk, FetchError};
-use crate::exec::CancelFlag;
+use starfarm_exec::CancelFlag;
 
 /// Bytes that are kept; the newest content is kept even if it alone is longer.
 const KEPT_BYTES_MAX: usize = 64 << 20;

@@ -26,7 +26,7 @@ use starfarm_worker_core::AlikeDevices;
 use self::host::{HANGS, Heard, Host, Lines, Piece};
 use self::words::{Reply, Request};
 use crate::WorkerError;
-use crate::exec::{Relative, wait};
+use starfarm_exec::{Relative, wait};
 
 pub(crate) use serve::{ForDevice, asked_for, serve};
 pub(crate) use slot::{Ask, DeviceSlot, Ended, KernelEnded, Ran};

@@ -11,7 +11,7 @@
 //! | `devices`, `probe` | accelerators, each in a child process; what a person is told of the machine |
 //! | `addresses` | where the scheduler may be |
 //! | `bulk`, `contents` | what is fetched and stored by hash; whether TCP gets through |
-//! | `slot`, `report`, `run`, `exec` | running tasks |
+//! | `slot`, `report`, `run` | running tasks; `starfarm-exec` has their programs |
 //!
 //! Not here: what is worth doing and when (`core`), how bytes are laid out (`starfarm-protocol`).
 #![cfg_attr(test, allow(clippy::unwrap_used))]
@@ -24,7 +24,6 @@ mod contents;
 mod devices;
 mod error;
 mod event;
-pub mod exec;
 mod facts;
 mod gauges;
 mod node;
@@ -76,7 +75,7 @@ pub fn host_if_asked() -> bool {
 /// See [`WorkerError`]; its exit code is [`WorkerError::exit_code`].
 pub fn run(options: &Options) -> Result<(), WorkerError> {
     if options.warden {
-        exec::keep_watch();
+        starfarm_exec::keep_watch();
         return Ok(());
     }
     if let Some(format) = options.probe {

@@ -20,13 +20,13 @@ use crate::addresses::{Addresses, read_join_file};
 use crate::board::Board;
 use crate::bulk::Bulk;
 use crate::event::{Event, News};
-use crate::exec::Warden;
 use crate::options::cores;
 use crate::sessions::{Heard, Identity, Sessions};
 use crate::slot::{Slot, start_slots};
 use crate::sockets::Sockets;
 use crate::state::State;
-use crate::{Options, WorkerError, devices, exec, facts, gauges, stop, verbose};
+use crate::{Options, WorkerError, devices, facts, gauges, stop, verbose};
+use starfarm_exec::Warden;
 
 /// Messages that may wait for the main thread.
 const INBOX: usize = 4_096;
@@ -461,7 +461,7 @@ fn no(what: &str, error: &io::Error) -> WorkerError {
 
 /// Who ends this worker's programs if it is killed.
 fn post_warden() -> Option<Warden> {
-    if let Err(error) = exec::become_subreaper() {
+    if let Err(error) = starfarm_exec::become_subreaper() {
         say(&format!("programs that leave their process group will not be ended: {error}"));
     }
     let warden = Warden::post();

@@ -26,7 +26,6 @@ use starfarm_worker_core::Task;
 use crate::bulk::FetchError;
 use crate::contents::Contents;
 use crate::devices::ForDevice;
-use crate::exec::CancelFlag;
 use crate::report::Report;
 use command::Command;
 pub(crate) use executor::Context;
@@ -37,6 +36,7 @@ use nothing::Nothing;
 use opencl::OpenCl;
 pub(crate) use room::Room;
 use search::Search;
+use starfarm_exec::CancelFlag;
 
 /// What of a job a device is to run.
 ///

@@ -16,11 +16,11 @@ use crate::cards::Card;
 use crate::contents::Contents;
 use crate::devices::{Alike, DeviceSlot};
 use crate::event::Event;
-use crate::exec::CancelFlag;
 use crate::report::Report;
 use crate::run::{Context, Failed, Memory, Programs, Room};
 use crate::state::State;
 use crate::store::{Store, disk};
+use starfarm_exec::CancelFlag;
 
 struct Bundle {
     tasks: Vec<Task>,

@@ -15,7 +15,7 @@ use starfarm_protocol::ids::ContentHash;
 use starfarm_protocol::spec::{INPUT_PART_BYTES, Input};
 
 use crate::bulk::FetchError;
-use crate::exec::CancelFlag;
+use starfarm_exec::CancelFlag;
 
 #[cfg(test)]
 mod tests;

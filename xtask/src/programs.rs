@@ -61,6 +61,11 @@ const PROGRAMS: &[Program] = &[
         used_by: "the kernels' tests on aarch64",
     },
     Program { package: "qemu-user", name: "qemu-aarch64", used_by: "the kernels' tests on aarch64" },
+    Program {
+        package: "python3",
+        name: "python3",
+        used_by: "tests of units that a program names, and of a tree's plan,",
+    },
     Program { package: "hashcat", name: "hashcat", used_by: "tests against hashcat" },
     Program { package: "chromium", name: "chromium", used_by: "tests that look at a report" },
 ];

@@ -231,6 +231,27 @@ fn measurements_keep_to_their_schemas() {
     assert!((figure("nodes_max") - expected).abs() <= 1.0, "{law}");
 }
 
+#[test]
+fn a_planned_tree_keeps_to_its_schema_and_a_table_that_is_wrong_is_told_its_line() {
+    let (folder, schemas) = (Folder::new(), Schemas::load());
+    let table = folder.path().join("hosts");
+    let lines = (0..100).map(|n| format!("n{n} {} 0.5 8 10\n", n % 9)).collect::<String>();
+    std::fs::write(&table, format!("host cores idle memory link\n{lines}")).unwrap();
+    for strategy in ["average", "fuzzy"] {
+        let plan = format!("tree plan --hosts FARM/hosts --strategy {strategy} --fanout 8");
+        let text = folder.run(&format!("{plan} --output json")).with(0);
+        schemas.check("tree-plan", &text);
+        let json: Value = serde_json::from_str(&text).unwrap();
+        let cps: u64 =
+            json["hosts"].as_array().unwrap().iter().map(|host| host["cp"].as_u64().unwrap()).sum();
+        assert_eq!((cps, &json["cp_levels"]), (13 + 2, &2.into()), "{text}");
+        assert_eq!(json["topology"], folder.run(&format!("{plan} --topology")).with(0));
+    }
+    std::fs::write(&table, "host cores\nn1 many\n").unwrap();
+    let why = folder.run("tree plan --hosts FARM/hosts").failed_with(2);
+    assert!(why.contains("line 2: `many` is no number"), "{why}");
+}
+
 /// A command that waits for a file of the folder's for its last units, and appends to another one what it ran.
 fn write_gated_job(folder: &Folder, to: u32) {
     let dir = folder.path().display();

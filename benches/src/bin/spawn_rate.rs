@@ -8,7 +8,7 @@
 //! ```
 
 use starfarm_benches::{THREADS, bare, median, rate};
-use starfarm_worker::exec::{CancelFlag, CommandLine, End, become_subreaper, run};
+use starfarm_exec::{CancelFlag, CommandLine, End, become_subreaper, run};
 
 const PROGRAM: &str = "true";
 const USAGE: &str = "usage: spawn_rate [PROGRAMS_PER_ROUND [ROUNDS]]";

@@ -10,6 +10,7 @@ use starfarm_decomposers::{NoChunks, open};
 use starfarm_events::Event;
 use starfarm_fuzz::{hex_file, show};
 use starfarm_logs::{Limits, LogReader, LogWriter};
+use starfarm_overlay_core::plan::topology::Topology;
 use starfarm_protocol::ids::{Boot, ContentHash, Epoch, FarmId, JobId, PublicKey, from_hex};
 use starfarm_protocol::join::JoinFile;
 use starfarm_protocol::journal::Record;
@@ -63,6 +64,17 @@ fn join_files() {
         if let Ok(join) = JoinFile::from_text(text) {
             let again = JoinFile::from_text(&join.to_text()).unwrap();
             assert_eq!(again.to_text().as_str(), join.to_text().as_str());
+        }
+    });
+}
+
+#[test]
+fn topologies() {
+    let good = ["a:0 => b:0 b:1 ; # two\nb:0 => c:0 ;", "root:7 ;", "f:0=>n1:0 n2:0;n1:0=>n3:0;n2:0=>n3:1;"];
+    show("topology", &good.map(|text| text.as_bytes().to_vec()), 20_000, |bytes| {
+        let Ok(text) = std::str::from_utf8(bytes) else { return };
+        if let Ok(topology) = Topology::read(text) {
+            assert_eq!(Topology::read(&topology.to_string()).as_ref(), Ok(&topology));
         }
     });
 }

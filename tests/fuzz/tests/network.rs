@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::path::Path;
 
+use starfarm_agent_core::Triples;
 use starfarm_fuzz::{hex_file, show};
 use starfarm_protocol::admin::frames::{FrameReader, frame};
 use starfarm_protocol::admin::pieces::{PIECE_BYTES_MAX, Pieces, frames};
@@ -74,6 +75,16 @@ fn packed(message: &Message<'_>) -> Option<Vec<u8>> {
         _ => return None,
     }
     packer.finish().pop()
+}
+
+#[test]
+fn triples_of_measured_values() {
+    let good = [vec![1, 8, 1, 2, 3, 4, 5, 6, 7, 8, 0x80, 1, 2, 9, 9], vec![5, 0, 7, 1, 3]];
+    show("triples", &good, 20_000, |bytes| {
+        let Ok(triples) = Triples::read(bytes) else { return };
+        let values: usize = triples.into_iter().map(|triple| triple.value.len() + 2).sum();
+        assert!(values <= bytes.len() && triples.bytes() == bytes);
+    });
 }
 
 #[test]

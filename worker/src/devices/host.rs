@@ -13,7 +13,7 @@ use rustix::event::PollFlags;
 use rustix::fs::OFlags;
 
 use super::words::{HostWork, Listed, Reply, Request};
-use crate::exec::{CancelFlag, Relative, spawn, wait, wait_for};
+use starfarm_exec::{CancelFlag, Relative, spawn, wait, wait_for};
 
 /// A host that says nothing for so long hangs: it tells ten times a second how far its scan is, or that it goes on, and twice a
 /// second that it is busy otherwise.

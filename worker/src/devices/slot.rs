@@ -12,7 +12,7 @@ use starfarm_protocol::units::Units;
 
 use super::host::{HANGS, Heard, Host, Lost, STOPS};
 use super::words::{Left, Listed, Reply, Request};
-use crate::exec::CancelFlag;
+use starfarm_exec::CancelFlag;
 
 /// Pauses after failures in a row: a second, then twice as long each time, up to this.
 const PAUSE_MAX: Duration = Duration::from_secs(64);

@@ -29,9 +29,9 @@ use super::site::{NotRun, Site, Waits};
 use super::together::{self, Beside};
 use crate::bulk::FetchError;
 use crate::cards;
-use crate::exec::{self, CancelFlag, Captured, CommandLine, End, Lack, Patience, UnitRun};
 use crate::report::Report;
 use crate::store::Store;
+use starfarm_exec::{self as exec, CancelFlag, Captured, CommandLine, End, Lack, Patience, UnitRun};
 
 #[cfg(test)]
 mod tests;

@@ -10,8 +10,8 @@ use starfarm_protocol::wire::CommandUnit;
 use starfarm_worker_core::Task;
 
 use crate::bulk::{Bulk, FetchError, LOOK, Order};
-use crate::exec::CancelFlag;
 use crate::report::{FLUSH, Report};
+use starfarm_exec::CancelFlag;
 
 /// What the record of a unit names.
 #[derive(Debug)]

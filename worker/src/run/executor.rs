@@ -12,9 +12,9 @@ use crate::board::Board;
 use crate::cards::Card;
 use crate::contents::Contents;
 use crate::devices::DeviceSlot;
-use crate::exec::CancelFlag;
 use crate::report::Report;
 use crate::store::Store;
+use starfarm_exec::CancelFlag;
 
 /// A job's specification, prepared to be run. The slots of a worker share it.
 pub(crate) trait Executor: Send + Sync {

@@ -14,7 +14,7 @@ use super::memory::Memory;
 use super::pack::{Made, NotPacked, Output, bytes_of, pack};
 use super::room::Room;
 use crate::bulk::FetchError;
-use crate::exec::CancelFlag;
+use starfarm_exec::CancelFlag;
 
 /// The files of a job's units.
 pub(super) struct UnitFiles {

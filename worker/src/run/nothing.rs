@@ -6,8 +6,8 @@ use starfarm_protocol::spec::Space;
 use starfarm_worker_core::Task;
 
 use super::executor::{Context, Executor};
-use crate::exec::CancelFlag;
 use crate::report::Report;
+use starfarm_exec::CancelFlag;
 
 pub(super) struct Nothing {
     units: u128,

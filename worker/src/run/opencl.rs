@@ -15,8 +15,8 @@ use super::executor::{Context, Executor};
 use super::record::record;
 use crate::bulk::FetchError;
 use crate::devices::{Ask, DeviceSlot, Ended, KernelEnded, Left, Ran};
-use crate::exec::{CancelFlag, Captured, End, UnitRun};
 use crate::report::Report;
+use starfarm_exec::{CancelFlag, Captured, End, UnitRun};
 
 /// What launches left is delivered after so much computing, or when it has so many bytes.
 const PART: Duration = Duration::from_secs(1);

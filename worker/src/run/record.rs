@@ -7,7 +7,7 @@ use starfarm_protocol::wire::{CommandUnit, FailReason, Files, Outputs, Stream};
 
 use super::delivery::Named;
 use super::pack::Made;
-use crate::exec::{Captured, End, UnitRun};
+use starfarm_exec::{Captured, End, UnitRun};
 
 /// Exit code in the record of a unit that ran out of time: what timeout(1) says.
 const TIMEOUT_CODE: i32 = 124;
@@ -100,7 +100,7 @@ mod tests {
     use starfarm_protocol::limits::RESULT_BODY_BYTES_MAX;
 
     use super::*;
-    use crate::exec::Lack;
+    use starfarm_exec::Lack;
 
     fn captured(bytes: usize) -> Captured {
         Captured { bytes: vec![b'x'; bytes], total: bytes as u64 }

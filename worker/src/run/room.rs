@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use crate::bulk::{FetchError, LOOK};
-use crate::exec::CancelFlag;
+use starfarm_exec::CancelFlag;
 
 /// A person is told at most so often that slots wait.
 const TOLD_EVERY: Duration = Duration::from_secs(600);

@@ -11,8 +11,8 @@ use starfarm_worker_core::Task;
 
 use super::executor::{Context, Executor};
 use crate::devices::{Ask, DeviceSlot, Ended};
-use crate::exec::CancelFlag;
 use crate::report::Report;
+use starfarm_exec::CancelFlag;
 
 /// A part is reported at least this often.
 const PART: Duration = Duration::from_secs(1);

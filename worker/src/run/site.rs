@@ -11,8 +11,8 @@ use super::delivery::Delivery;
 use super::executor::Context;
 use super::room::Place;
 use crate::bulk::FetchError;
-use crate::exec::CancelFlag;
 use crate::report::Report;
+use starfarm_exec::CancelFlag;
 
 /// Who waits for room so long says so.
 const TOLD_AFTER: Duration = Duration::from_secs(10);

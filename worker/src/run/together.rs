@@ -11,7 +11,7 @@ use starfarm_decomposers::template::UnitText;
 use starfarm_worker_core::Task;
 
 use crate::bulk::FetchError;
-use crate::exec::{Captured, Progress, Told, UnitRun};
+use starfarm_exec::{Captured, Progress, Told, UnitRun};
 
 /// Files of a run, beside its scratch directory. They go with this.
 pub(super) struct Beside {
@@ -99,7 +99,7 @@ pub(super) fn finished(run: &UnitRun, told: Option<Told>, units: u64) -> Option<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exec::End;
+    use starfarm_exec::End;
     use std::time::Duration;
 
     fn run(stdout: &str, total: u64) -> UnitRun {

@@ -27,8 +27,13 @@ const MAY_USE: &[(&str, MayUse)] = &[
     ("starfarm-opencl", MayUse::Only(&["starfarm-protocol", "starfarm-kernels", "starfarm-net"])),
     ("starfarm-events", MayUse::Only(&["starfarm-protocol"])),
     ("starfarm-logs", MayUse::Only(&["starfarm-protocol", "starfarm-events"])),
+    // The monitoring tree and its agents, decided; the simulator and the farm use the same.
+    ("starfarm-agent-core", MayUse::Only(&["starfarm-protocol"])),
+    ("starfarm-overlay-core", MayUse::Only(&["starfarm-protocol"])),
     // Sockets and bytes, and how words of others are said.
     ("starfarm-net", MayUse::Only(&["starfarm-protocol"])),
+    // Programs: the worker's, and those of whoever else has to see to all that they leave.
+    ("starfarm-exec", MayUse::Only(&["starfarm-protocol"])),
     (
         "starfarm-scheduler",
         MayUse::Only(&[
@@ -49,6 +54,7 @@ const MAY_USE: &[(&str, MayUse)] = &[
             "starfarm-decomposers",
             "starfarm-kernels",
             "starfarm-opencl",
+            "starfarm-exec",
             "starfarm-net",
         ]),
     ),
@@ -68,7 +74,8 @@ const MAY_USE: &[(&str, MayUse)] = &[
 ];
 
 /// What the cores may use from outside: data structures.
-const CORES: &[&str] = &["starfarm-scheduler-core", "starfarm-worker-core"];
+const CORES: &[&str] =
+    &["starfarm-scheduler-core", "starfarm-worker-core", "starfarm-overlay-core", "starfarm-agent-core"];
 const DATA_STRUCTURES: &[&str] = &["hashbrown", "slab"];
 
 enum MayUse {

@@ -5,8 +5,15 @@ use super::problem::Problem;
 use super::tokens::{Token, at, find};
 
 /// Folders whose code decides and computes only: time and chance reach it as arguments.
-const PURE: &[&str] =
-    &["protocol/src/", "scheduler/core/src/", "worker/core/src/", "decomposers/src/", "kernels/src/"];
+const PURE: &[&str] = &[
+    "protocol/src/",
+    "scheduler/core/src/",
+    "worker/core/src/",
+    "overlay/core/src/",
+    "agent/core/src/",
+    "decomposers/src/",
+    "kernels/src/",
+];
 
 /// Where unsafe code may stand, by the start of the path, and what for.
 const UNSAFE_ALLOWED: &[(&str, &str)] = &[
@@ -14,7 +21,7 @@ const UNSAFE_ALLOWED: &[(&str, &str)] = &[
     ("kernels/src/neon", "SIMD"),
     ("kernels/src/sha_ni", "SIMD"),
     ("kernels/opencl/src/program.rs", "calls of a device's driver"),
-    ("worker/src/exec/", "processes"),
+    ("exec/src/", "processes"),
     ("benches/src/bare.rs", "the C library's bare posix_spawn, to compare with"),
     ("benches/src/bin/spawn_rate.rs", "getrusage"),
     ("net/src/", "batches of datagrams"),
@@ -222,7 +229,7 @@ mod tests {
         let code = "fn a() {\n    eprintln!(\"a\");\n    print!(\"b\");\n}\n#[cfg(test)]\nmod tests {\n    fn a() { println!() }\n}";
         assert_eq!(found("scheduler/src/threads/log.rs", code), [2, 3]);
         assert_eq!(found("worker/core/src/worker.rs", code), [2, 3]);
-        assert_eq!(found("worker/src/exec/tests.rs", code), []);
+        assert_eq!(found("exec/src/tests.rs", code), []);
         assert_eq!(found("tests/sim/src/main.rs", code), []);
     }
 
@@ -232,7 +239,7 @@ mod tests {
         assert_eq!(found("protocol/src/lib.rs", code), [3]);
         assert_eq!(found("worker/src/receive.rs", code), [3]);
         assert_eq!(found("kernels/src/md5.rs", code), [3]);
-        assert_eq!(found("worker/src/exec/process.rs", code), []);
+        assert_eq!(found("exec/src/process.rs", code), []);
         assert_eq!(found("net/src/send.rs", code), []);
         assert_eq!(found("protocol/src/lib.rs", "#![forbid(unsafe_code)]"), []);
     }

@@ -43,7 +43,7 @@ pub(super) mod testing {
 
     /// Blocks `signal` in the calling thread, for good.
     #[allow(unsafe_code)]
-    pub(in crate::exec) fn block_here(signal: libc::c_int) {
+    pub(crate) fn block_here(signal: libc::c_int) {
         let mut set = MaybeUninit::<libc::sigset_t>::uninit();
         // SAFETY: `sigemptyset` initialises the live local that the other two then use; a null third
         // argument asks for nothing back.

@@ -65,7 +65,7 @@ impl CancelFlag {
 
 impl CancelFlag {
     /// Readable from the first [`raise`](Self::raise) of any kind on.
-    pub(crate) fn asked_fd(&self) -> BorrowedFd<'_> {
+    pub fn asked_fd(&self) -> BorrowedFd<'_> {
         self.0.asked.as_fd()
     }
 }

@@ -61,15 +61,12 @@ impl Stream {
 
 /// Waits until one of `fds` can be read or `until` has come (`None`: for ever), and says what each is ready
 /// for; all empty when time ran out, and sometimes for no reason.
-pub(crate) fn wait<const N: usize>(
-    fds: [Option<BorrowedFd<'_>>; N],
-    until: Option<Instant>,
-) -> [PollFlags; N] {
+pub fn wait<const N: usize>(fds: [Option<BorrowedFd<'_>>; N], until: Option<Instant>) -> [PollFlags; N] {
     wait_for(PollFlags::IN, fds, until)
 }
 
 /// As [`wait`], until one of them is ready for `what`.
-pub(crate) fn wait_for<const N: usize>(
+pub fn wait_for<const N: usize>(
     what: PollFlags,
     fds: [Option<BorrowedFd<'_>>; N],
     until: Option<Instant>,

@@ -1,8 +1,10 @@
-//! The `command` executor: one unit's program, from its start to the last of its descendants.
+//! Programs that a node runs: one unit's program, from its start to the last of its descendants.
 //!
 //! [`run`] blocks its thread; each slot calls it from its own. What is run comes in as a
 //! [`CommandLine`], what came of it goes out as a [`UnitRun`]. Retries, placeholders in arguments and
 //! the sending of output live elsewhere: nothing here knows of jobs, tasks or the network.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod cancel;
 mod capture;
@@ -23,7 +25,7 @@ pub use cancel::CancelFlag;
 pub use capture::Captured;
 pub use command::{CommandLine, Lack};
 pub use family::{Relative, UNIT_VARIABLE, spawn};
-pub(crate) use pipes::{wait, wait_for};
+pub use pipes::{wait, wait_for};
 pub use process::{End, Patience, UnitRun, run, run_noting};
 pub use progress::{Progress, Told};
 pub use strays::{become_subreaper, reap_strays};

@@ -75,13 +75,14 @@ mod tests {
 
     #[test]
     fn what_is_no_file_tells_nothing() {
-        let dir = crate::testing::TempDir::new();
-        let progress = Progress(dir.0.join("done"));
+        let progress =
+            Progress(std::env::temp_dir().join(format!("starfarm-exec-{}-done", std::process::id())));
         assert_eq!(progress.told(0), None);
         std::os::unix::fs::symlink("/proc/self/status", &progress.0).unwrap();
         assert_eq!(progress.told(0), None);
         std::fs::remove_file(&progress.0).unwrap();
         std::fs::write(&progress.0, format!("{}\ndone 9\n", "x".repeat(9_000))).unwrap();
         assert_eq!(progress.told(0), Some(Told { units: 9, stdout_bytes: None }));
+        std::fs::remove_file(&progress.0).unwrap();
     }
 }

@@ -1,0 +1,27 @@
+//! Messages on their way from stage to stage.
+
+use crate::values::Message;
+
+/// Messages on their way, in one buffer.
+#[derive(Default)]
+pub(crate) struct Flow {
+    pub(crate) bytes: Vec<u8>,
+    /// Slot and output that each comes from, and the end of its bytes.
+    pub(crate) messages: Vec<(usize, usize, usize)>,
+    pub(crate) left_out: u64,
+}
+
+impl Flow {
+    pub(crate) fn emit(&mut self, slot: usize, output: usize, put: impl FnOnce(&mut Message<'_>)) {
+        let start = self.bytes.len();
+        put(&mut Message::new(&mut self.bytes, &mut self.left_out));
+        if self.bytes.len() > start {
+            self.messages.push((slot, output, self.bytes.len()));
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        self.messages.clear();
+    }
+}

@@ -1,0 +1,34 @@
+//! The runtime of a monitoring agent, pure: a graph of stages that pass measured values on, and that may change while it
+//! runs. After K. S. Stefanov, "A performance monitoring system for supercomputers" (PNRPU Aerospace Engineering Bulletin 39,
+//! 2014); what is called a node there is a stage here, for nodes are the farm's machines.
+//!
+//! | file | holds |
+//! | --- | --- |
+//! | `words`, `refusal` | what stages, the runtime and others say to each other, and why something cannot be done |
+//! | `values` | messages of values: triples of id, length and value |
+//! | `stage` | what a type of stages is made of, and what a stage can do |
+//! | `graph` | stages, their names and the edges between them: the only code that changes these |
+//! | `timers`, `flow` | when something happens; messages on their way |
+//! | `runtime` | the turn: who is told what, and in which order |
+//! | `modules` | types of stages that need nothing from outside |
+//!
+//! Sensors, sockets and files live elsewhere; the clock comes in as an argument.
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod flow;
+mod graph;
+mod modules;
+mod refusal;
+mod runtime;
+mod stage;
+mod timers;
+mod values;
+mod words;
+
+pub use modules::PURE;
+pub use refusal::Refusal;
+pub use runtime::{Losses, Runtime};
+pub use stage::{Context, Module, Stage, Type};
+pub use values::{Message, Triple, Triples, ValueId};
+pub use words::{Hook, Order, Side, StageNumber, TimerName, When, Who, Word};

@@ -1,0 +1,229 @@
+//! The turn: who is told what, and in which order. A turn begins with something from outside: timers that are due, data, an
+//! order. First stages are told words, then data goes an edge further, then orders are carried out, and again from the start
+//! until nothing is left; then those are told who wait for the end of the wave, and it goes on until nothing is left at all.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::flow::Flow;
+use crate::graph::Graph;
+use crate::refusal::Refusal;
+use crate::stage::{Context, Module, Stage, Type};
+use crate::timers::Timers;
+use crate::values::Triples;
+use crate::words::{Order, StageNumber, Who, Word};
+
+/// Stages that a message may pass, at most.
+const STEPS_MAX: usize = 64;
+/// Words, messages and orders of a turn, at most: stages that keep each other busy come to an end there.
+const TURN_MAX: usize = 1_000_000;
+
+/// What an agent has lost, since its start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Losses {
+    /// Values that a message had no room for.
+    pub left_out: u64,
+    /// Messages that would have passed too many stages.
+    pub too_far: u64,
+    /// Words, messages and orders of turns that did not come to an end.
+    pub cut_off: u64,
+    /// Orders of stages, and words for them, that could not be carried out.
+    pub refused: u64,
+}
+
+/// An agent's graph and its timers, with all that is on its way.
+pub struct Runtime {
+    types: BTreeMap<&'static str, Type>,
+    graph: Graph,
+    timers: Timers,
+    words: VecDeque<(StageNumber, Word)>,
+    /// What goes an edge further next, and what stages make of it.
+    flow: Flow,
+    made: Flow,
+    orders: VecDeque<Order>,
+    waiting: Vec<StageNumber>,
+    losses: Losses,
+}
+
+impl Runtime {
+    /// An agent without stages, which can have those of these modules.
+    pub fn new(modules: &[Module]) -> Self {
+        let types = modules.iter().flat_map(|module| module.types.iter().map(|of| (of.name, *of)));
+        Self {
+            types: types.collect(),
+            graph: Graph::default(),
+            timers: Timers::default(),
+            words: VecDeque::new(),
+            flow: Flow::default(),
+            made: Flow::default(),
+            orders: VecDeque::new(),
+            waiting: Vec::new(),
+            losses: Losses::default(),
+        }
+    }
+
+    /// Carries out an order from outside, and what comes of it. The number of the stage that was made, if one was.
+    ///
+    /// # Errors
+    /// It cannot be done, or the stage refuses what it is told; nothing has changed then.
+    pub fn order(&mut self, order: Order, now_us: u64) -> Result<Option<StageNumber>, Refusal> {
+        let made = self.carry_out(order, now_us)?;
+        self.settle(now_us);
+        Ok(made)
+    }
+
+    /// Adds a stage that was made elsewhere.
+    ///
+    /// # Errors
+    /// There are too many, or the name cannot be had.
+    pub fn add(
+        &mut self,
+        type_name: &'static str,
+        stage: Box<dyn Stage>,
+        name: Option<&str>,
+    ) -> Result<StageNumber, Refusal> {
+        self.graph.add(type_name, stage, name)
+    }
+
+    /// When [`Runtime::on_time`] is due next.
+    pub fn next_due_us(&self) -> Option<u64> {
+        self.timers.next_due_us()
+    }
+
+    /// Fires what is due.
+    pub fn on_time(&mut self, now_us: u64) {
+        let fired = self.timers.fire(now_us);
+        self.words.extend(fired.into_iter().map(|(stage, timers)| (stage, Word::Fired(timers))));
+        self.settle(now_us);
+    }
+
+    /// What it has lost.
+    pub fn losses(&self) -> Losses {
+        Losses { left_out: self.losses.left_out + self.flow.left_out + self.made.left_out, ..self.losses }
+    }
+
+    /// All stages by number, with their names and types.
+    pub fn stages(&self) -> Vec<(StageNumber, Option<&str>, &'static str)> {
+        self.graph.stages()
+    }
+
+    /// All edges: stage and output, stage and input.
+    pub fn edges(&self) -> Vec<(StageNumber, &str, StageNumber, &str)> {
+        self.graph.edges()
+    }
+
+    fn carry_out(&mut self, order: Order, now_us: u64) -> Result<Option<StageNumber>, Refusal> {
+        match order {
+            Order::Create { type_name, name } => {
+                let of = *self.types.get(type_name.as_str()).ok_or(Refusal::NoType(type_name))?;
+                return self.graph.add(of.name, (of.new)(), name.as_deref()).map(Some);
+            }
+            Order::End(who) => {
+                let number = self.number(&who)?;
+                self.graph.remove(number)?;
+                self.timers.forget(number);
+                self.waiting.retain(|waiting| *waiting != number);
+            }
+            Order::Name(who, name) => self.graph.name(self.number(&who)?, &name)?,
+            Order::Link((from, output), (to, input)) => {
+                self.graph.link((self.number(&from)?, &output), (self.number(&to)?, &input))?;
+            }
+            Order::Unlink((from, output), (to, input)) => {
+                self.graph.unlink((self.number(&from)?, &output), (self.number(&to)?, &input))?;
+            }
+            Order::Timer(name, when) => self.timers.set(&name, when, now_us)?,
+            Order::EndTimer(name) => self.timers.end(&name)?,
+            Order::Subscribe(timer, who, on) => {
+                let number = self.number(&who)?;
+                self.timers.subscribe(&timer, number, on)?;
+            }
+            Order::Tell(who, word) => {
+                let slot = self.graph.slot(self.number(&who)?)?;
+                let told = self.ask(slot, now_us, |stage, context| stage.told(&word, context));
+                told.map_err(Refusal::ByStage)?;
+            }
+        }
+        Ok(None)
+    }
+
+    fn number(&self, who: &Who) -> Result<StageNumber, Refusal> {
+        match who {
+            Who::Number(number) => self.graph.slot(*number).map(|_| *number),
+            Who::Name(name) => self.graph.named(name).ok_or_else(|| Refusal::NoStage(name.clone())),
+        }
+    }
+
+    /// Goes on until nothing is left.
+    fn settle(&mut self, now_us: u64) {
+        let mut steps = 0;
+        for left in (0..TURN_MAX).rev() {
+            if let Some((number, word)) = self.words.pop_front() {
+                self.say(number, &word, now_us);
+            } else if !self.made.messages.is_empty() {
+                steps += 1;
+                std::mem::swap(&mut self.flow, &mut self.made);
+                if steps > STEPS_MAX {
+                    self.losses.too_far += self.flow.messages.len() as u64;
+                } else {
+                    self.pass_on(now_us);
+                }
+                self.flow.clear();
+            } else if let Some(order) = self.orders.pop_front() {
+                self.losses.refused += u64::from(self.carry_out(order, now_us).is_err());
+            } else if !self.waiting.is_empty() {
+                let waiting = std::mem::take(&mut self.waiting);
+                self.words.extend(waiting.into_iter().map(|number| (number, Word::WaveIsOver)));
+                steps = 0;
+            } else {
+                return;
+            }
+            if left == 0 {
+                self.cut_off();
+            }
+        }
+    }
+
+    /// Stages keep each other busy: what is on its way is dropped, and counted.
+    fn cut_off(&mut self) {
+        let lost = self.words.len() + self.made.messages.len() + self.orders.len() + self.waiting.len();
+        self.losses.cut_off += lost as u64;
+        self.words.clear();
+        self.made.clear();
+        self.orders.clear();
+        self.waiting.clear();
+    }
+
+    /// A word for a stage that may have ended meanwhile.
+    fn say(&mut self, number: StageNumber, word: &Word, now_us: u64) {
+        let Ok(slot) = self.graph.slot(number) else { return };
+        let told = self.ask(slot, now_us, |stage, context| stage.told(word, context));
+        self.losses.refused += u64::from(told.is_err());
+    }
+
+    /// All messages on their way go an edge further.
+    fn pass_on(&mut self, now_us: u64) {
+        let flow = std::mem::take(&mut self.flow);
+        let mut start = 0;
+        for &(slot, output, end) in &flow.messages {
+            let values = Triples::of_checked(&flow.bytes[start..end]);
+            start = end;
+            for nth in 0.. {
+                let Some(&to) = self.graph.ends(slot, output).get(nth) else { break };
+                self.ask(to.slot, now_us, |stage, context| stage.data(to.port, values, context));
+            }
+        }
+        self.flow = flow;
+    }
+
+    fn ask<T>(
+        &mut self,
+        slot: usize,
+        now_us: u64,
+        ask: impl FnOnce(&mut dyn Stage, &mut Context<'_>) -> T,
+    ) -> T {
+        let (number, mut stage) = self.graph.take(slot).expect("a stage is asked one thing at a time");
+        let Self { made: flow, orders, waiting, .. } = self;
+        let answer = ask(&mut *stage, &mut Context { number, slot, now_us, flow, orders, waiting });
+        self.graph.back(slot, stage);
+        answer
+    }
+}

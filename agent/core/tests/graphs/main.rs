@@ -1,0 +1,7 @@
+//! Graphs at work: small sensors and sinks of the tests' own around the real runtime.
+#![allow(clippy::unwrap_used)]
+
+mod changes;
+mod common;
+mod flows;
+mod limits;
