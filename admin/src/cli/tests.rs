@@ -68,6 +68,8 @@ fn the_names_of_the_contract() {
         starfarm log validate FILE|DIR
         starfarm log export FILE|DIR --format --out
         starfarm log schema
+        starfarm tree
+        starfarm tree plan --hosts --strategy --fanout --topology
         starfarm plan --slots --nodes --speed --size --target-seconds --tasks
         starfarm bench
         starfarm bench dispatch --tasks --nodes --slots --no-journal --no-log

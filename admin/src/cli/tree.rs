@@ -9,8 +9,9 @@ const FANOUT: u32 = 32;
 
 const PLAN_HELP: &str = "\
 A table of hosts has a line for each and names its columns in the first, in any order; `#` begins a comment:
-  host  be  cores  idle  memory  link  accelerators  cp_max  slots
-  n1    1   3.5    0.9   12      10    0.8           -       8
+host  be  cores  idle  memory  link  accelerators  cp_max  slots
+n1    1   3.5    0.9   12      10    0.8           -       8
+
 `host` is needed, and for `fuzzy` also cores (free ones), idle (share of CPU time), memory (free, GiB) and link (Gbit/s).
 be: back ends on it [1]; accelerators: share of their time that is idle, `-` where there are none; cp_max: CPs it may
 take, `-` for any number; slots: a host of 0 slots carries posts only, and gets all CPs.

@@ -176,6 +176,7 @@ fn every_schema_is_tried() {
         "log-state",
         "log-validation",
         "probe",
+        "tree-plan",
     ];
     let tried: BTreeSet<&str> = DOCUMENTS.iter().map(|(_, schema)| *schema).chain(elsewhere).collect();
     assert_eq!(Schemas::load().names().collect::<BTreeSet<_>>(), tried);
