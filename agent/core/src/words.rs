@@ -14,7 +14,7 @@ pub enum When {
     At(u64),
     /// Once, so long from now on.
     After(u64),
-    /// Whenever the farm's clock is a multiple of it, [`PERIOD_US_MIN`] at least: so the agents of a farm measure at the same
+    /// Whenever the farm's clock is a multiple of it, 10 ms at least: so the agents of a farm measure at the same
     /// moments.
     Every(u64),
 }
@@ -44,7 +44,7 @@ pub struct Hook<'a> {
 pub enum Word {
     /// These of its timers have fired, at one time.
     Fired(Vec<TimerName>),
-    /// What it asked for by [`Context::wait_for_wave`]: all that fired when it asked has reached everybody.
+    /// What it asked for by [`crate::Context::wait_for_wave`]: all that fired when it asked has reached everybody.
     WaveIsOver,
     /// Something that the stage waits for outside, such as a socket, can be looked at.
     Ready,
