@@ -18,7 +18,7 @@ use crate::sha256::{CONSTANTS, Sha256, state_before};
 pub(crate) struct ShaNi;
 
 /// Candidates of a batch: the words of a vector.
-pub(crate) const LANES: usize = 8;
+const LANES: usize = 8;
 
 /// The words of a message block, four to a vector.
 type Message = [__m128i; 4];

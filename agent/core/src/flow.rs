@@ -2,6 +2,10 @@
 
 use crate::values::Message;
 
+/// Messages that may be on their way at one time, and their bytes: paths that part and meet again multiply what they carry.
+const MESSAGES_MAX: usize = 65_536;
+const BYTES_MAX: usize = 64 << 20;
+
 /// Messages on their way, in one buffer.
 #[derive(Default)]
 pub(crate) struct Flow {
@@ -9,10 +13,16 @@ pub(crate) struct Flow {
     /// Slot and output that each comes from, and the end of its bytes.
     pub(crate) messages: Vec<(usize, usize, usize)>,
     pub(crate) left_out: u64,
+    /// Messages that there was no room for.
+    pub(crate) dropped: u64,
 }
 
 impl Flow {
     pub(crate) fn emit(&mut self, slot: usize, output: usize, put: impl FnOnce(&mut Message<'_>)) {
+        if self.messages.len() == MESSAGES_MAX || self.bytes.len() > BYTES_MAX {
+            self.dropped += 1;
+            return;
+        }
         let start = self.bytes.len();
         put(&mut Message::new(&mut self.bytes, &mut self.left_out));
         if self.bytes.len() > start {

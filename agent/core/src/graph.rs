@@ -23,8 +23,10 @@ struct Hooks {
 }
 
 impl Hooks {
+    /// One without edges has no name any more.
     fn port(&self, name: &str) -> Option<usize> {
-        self.names.iter().position(|known| known == name)
+        let mut known = self.names.iter().zip(&self.edges);
+        known.position(|(known, edges)| known == name && !edges.is_empty())
     }
 }
 
@@ -203,24 +205,28 @@ impl Graph {
         Ok(())
     }
 
-    /// The hook of that name, which the stage has agreed to.
+    /// The hook of that name, which the stage has agreed to. The place of one without edges is used again.
     fn hook(&mut self, slot: usize, side: Side, name: &str) -> Result<usize, Refusal> {
         let entry = self.entry(slot);
-        let (known, count) = (entry.side(side).port(name), entry.side(side).names.len());
-        if known.is_some_and(|port| !entry.side(side).edges[port].is_empty()) {
-            return Ok(known.unwrap_or(count));
+        let hooks = entry.side(side);
+        if let Some(port) = hooks.port(name) {
+            return Ok(port);
         }
-        if known.is_none() && (count == HOOKS_MAX || name.is_empty() || name.len() > NAME_BYTES_MAX) {
-            return Err(if count == HOOKS_MAX { Refusal::TooManyEdges } else { bad_name(name) });
+        if name.is_empty() || name.len() > NAME_BYTES_MAX {
+            return Err(bad_name(name));
         }
-        let port = known.unwrap_or(count);
+        let port = hooks.edges.iter().position(Vec::is_empty).unwrap_or(hooks.names.len());
+        if port == HOOKS_MAX {
+            return Err(Refusal::TooManyEdges);
+        }
         let stage = entry.stage.as_mut().expect("edges are made while no stage is asked");
         stage.edge_made(Hook { side, name, port }).map_err(Refusal::ByStage)?;
-        if known.is_none() {
-            let hooks = entry.side(side);
-            hooks.names.push(name.to_owned());
+        let hooks = entry.side(side);
+        if port == hooks.names.len() {
+            hooks.names.push(String::new());
             hooks.edges.push(Vec::new());
         }
+        name.clone_into(&mut hooks.names[port]);
         Ok(port)
     }
 

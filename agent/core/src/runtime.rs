@@ -24,7 +24,7 @@ pub struct Losses {
     pub left_out: u64,
     /// Messages that would have passed too many stages.
     pub too_far: u64,
-    /// Words, messages and orders of turns that did not come to an end.
+    /// Messages that there was no room for, and words, messages and orders of turns that did not come to an end.
     pub cut_off: u64,
     /// Orders of stages, and words for them, that could not be carried out.
     pub refused: u64,
@@ -98,7 +98,9 @@ impl Runtime {
 
     /// What it has lost.
     pub fn losses(&self) -> Losses {
-        Losses { left_out: self.losses.left_out + self.flow.left_out + self.made.left_out, ..self.losses }
+        let Self { flow, made, losses, .. } = self;
+        let cut_off = losses.cut_off + flow.dropped + made.dropped;
+        Losses { left_out: flow.left_out + made.left_out, cut_off, ..*losses }
     }
 
     /// All stages by number, with their names and types.

@@ -35,7 +35,7 @@ pub struct Hook<'a> {
     pub side: Side,
     /// Its name, which may say a type, as in `load-u64`.
     pub name: &'a str,
-    /// Its number, from 0, of its side of this stage.
+    /// Its number, from 0, of its side of this stage, as long as it has edges.
     pub port: usize,
 }
 

@@ -2,6 +2,7 @@
 //! its greedy form.
 
 use starfarm_overlay_core::plan::average::{average, within};
+use starfarm_protocol::random::SplitMix64;
 
 /// All ways to put `more` on `hosts`, sorted totals of each.
 fn least_totals(standing: &[u32], more: u32) -> Vec<u32> {
@@ -65,17 +66,10 @@ fn in_all_small_cases_no_other_way_is_more_even() {
     assert_eq!(cases, 9 * (6 + 36 + 216 + 1_296));
 }
 
-/// Numbers below `below`, the same each time.
-fn numbers(mut seed: u64) -> impl FnMut(u64) -> u64 {
-    move |below| {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (seed >> 33) % below
-    }
-}
-
 #[test]
 fn large_farms_get_what_one_process_after_the_other_on_the_emptiest_host_gives() {
-    let mut next = numbers(1);
+    let mut random = SplitMix64(1);
+    let mut next = |below| random.below(below);
     for _ in 0..300 {
         let hosts = 1 + next(40) as usize;
         let most = 1 + next(50);

@@ -98,3 +98,39 @@ fn there_are_so_many_stages_at_most() {
     order(&mut runtime, Order::End(all[77].into()));
     assert!(runtime.add("pass", Box::new(Pass), None).is_ok());
 }
+
+/// Paths that part and meet again double what they carry each time.
+#[test]
+fn messages_that_multiply_are_dropped_and_counted() {
+    let (mut runtime, seen) = (runtime(), Seen::default());
+    runtime.add("sensor", Box::new(Sensor { id: 1, value: 0 }), Some("s0")).unwrap();
+    runtime.add("sink", Box::new(Sink(seen.clone())), Some("end")).unwrap();
+    for n in 1..=18 {
+        for name in ["l", "r", "s"] {
+            runtime.add("pass", Box::new(Pass), Some(&format!("{name}{n}"))).unwrap();
+        }
+        let before = format!("s{}", n - 1);
+        for side in ["l", "r"] {
+            let output = if n == 1 { "out-u64" } else { "out" };
+            link(&mut runtime, (&before, output), (&format!("{side}{n}"), "in"));
+            link(&mut runtime, (&format!("{side}{n}"), "out"), (&format!("s{n}"), "in"));
+        }
+    }
+    link(&mut runtime, ("s18", "out"), ("end", "in"));
+    every(&mut runtime, "second", SECOND, &["s0"]);
+    run_to(&mut runtime, SECOND);
+    assert_eq!(seen.take().len(), 65_536);
+    assert_eq!(runtime.losses(), Losses { cut_off: 2 * 65_536, ..Losses::default() });
+}
+
+/// Jobs come and go, each with an output of its own: their hooks were never used again.
+#[test]
+fn hooks_of_edges_that_have_gone_make_room_for_others() {
+    let (mut runtime, _) = smallest();
+    for job in 0..3_000 {
+        let (output, input) = ((who("wave"), "out".to_owned()), (who("up"), format!("job-{job}")));
+        order(&mut runtime, Order::Link(output.clone(), input.clone()));
+        order(&mut runtime, Order::Unlink(output, input));
+    }
+    assert_eq!(runtime.edges().len(), 3);
+}

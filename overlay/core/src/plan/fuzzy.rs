@@ -174,20 +174,18 @@ pub fn deal(judged: &[Judged], standing: &[u32], may_take: &[u32], more: u32) ->
             given[host] += count as u32;
             count
         };
-        let quota = |host: usize| u128::from(left) * u128::from(judged[host].score);
-        let mut dealt: u64 =
-            open.iter().map(|&host| give(host, (quota(host) / u128::from(total)) as u64)).sum();
-        let whole: u64 = open.iter().map(|&host| (quota(host) / u128::from(total)) as u64).sum();
-        let mut by_remainder = open.clone();
-        by_remainder.sort_by_key(|&host| {
-            (Reverse(quota(host) % u128::from(total)), Reverse(judged[host].score), standing[host], host)
-        });
-        let mut singles = left - whole;
+        // Whole part and remainder of a host's share.
+        let share = |host: usize| {
+            let (quota, total) = (u128::from(left) * u128::from(judged[host].score), u128::from(total));
+            ((quota / total) as u64, quota % total)
+        };
+        let mut singles = left - open.iter().map(|&host| share(host).0).sum::<u64>();
+        let mut dealt: u64 = open.iter().map(|&host| give(host, share(host).0)).sum();
+        let mut by_remainder = open;
+        by_remainder
+            .sort_by_key(|&host| (Reverse(share(host).1), Reverse(judged[host].score), standing[host], host));
         for host in by_remainder {
-            if singles == 0 {
-                break;
-            }
-            let one = give(host, 1);
+            let one = give(host, singles.min(1));
             singles -= one;
             dealt += one;
         }

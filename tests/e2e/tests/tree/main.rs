@@ -8,14 +8,7 @@ use std::process::{Command, Stdio};
 use starfarm_e2e::has;
 use starfarm_overlay_core::plan::fuzzy::{deal, judge};
 use starfarm_overlay_core::plan::{Features, Operator, Weights};
-
-/// Numbers below `below`, the same each time.
-fn numbers(mut seed: u64) -> impl FnMut(u64) -> u64 {
-    move |below| {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (seed >> 33) % below
-    }
-}
+use starfarm_protocol::random::SplitMix64;
 
 /// Values of all kinds, breakpoints and their neighbours among them.
 fn value(next: &mut impl FnMut(u64) -> u64, most: u64, points: [u64; 4]) -> u64 {
@@ -40,7 +33,8 @@ fn scores_grades_and_deals_are_those_of_the_second_implementation() {
     if !has("python3", "scores_grades_and_deals_are_those_of_the_second_implementation") {
         return;
     }
-    let (mut next, mut cases, mut ours) = (numbers(7), String::new(), String::new());
+    let (mut random, mut cases, mut ours) = (SplitMix64(7), String::new(), String::new());
+    let mut next = |below| random.below(below);
     for _ in 0..400 {
         let (hosts, cards) = (1 + next(9), next(2) == 0);
         let hosts: Vec<Features> = (0..hosts).map(|_| host(&mut next, cards)).collect();
