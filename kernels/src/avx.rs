@@ -2,6 +2,8 @@
 //! nobody gets before the processor was asked: that is what makes each `unsafe` below sound.
 #![allow(unsafe_code)]
 
+mod sha_ni;
+
 use std::arch::x86_64::*;
 
 use starfarm_protocol::spec::Algorithm;
@@ -11,9 +13,9 @@ use crate::lanes::{Lanes, Wide};
 use crate::md5::Md5;
 use crate::ntlm::Ntlm;
 use crate::run::{Found, Piece, Runner, scan};
-use crate::sha_ni::ShaNi;
 use crate::sha1::Sha1;
 use crate::sha256::Sha256;
+use sha_ni::ShaNi;
 
 /// Declares the path of a processor's feature: its vector, and the inner loop for each algorithm. `$md` and so on say
 /// how many vectors go side by side, as measured: more of them hide more of a step's latency, until the registers are

@@ -8,7 +8,7 @@
 //! - `targets`: which digests are looked for, and the quick tests before an exact look-up.
 //! - `run`: the inner loop, generic over the algorithm and the code path.
 //! - `digest`, `md`, `md5`, `ntlm`, `sha1`, `sha256`: the algorithms, each written once over `lanes`;
-//!   `sha_ni` is SHA-256 once more, by instructions of its own.
+//!   `avx::sha_ni` is SHA-256 once more, by instructions of its own.
 //! - `device`, `cl/`: the same search as a program of a device, in OpenCL C; `starfarm-opencl` runs it.
 //! - `verify`: whether a candidate that somebody names has a target's digest.
 //! - `lanes`, `path`, `avx`, `neon`, `portable`: a vector of 32-bit words, and who provides it.
@@ -16,7 +16,7 @@
 //! Not here: job files, hexadecimal, turning hits back into strings (`decomposers` does), threads and time.
 //! This is for digests that one is entitled to audit.
 
-// `unsafe` stands in `avx`, `neon` and `sha_ni` alone; the workspace denies it elsewhere.
+// `unsafe` stands in `avx` and `neon` alone; the workspace denies it elsewhere.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 #[cfg(target_arch = "x86_64")]
@@ -38,8 +38,6 @@ mod run;
 mod search;
 mod sha1;
 mod sha256;
-#[cfg(target_arch = "x86_64")]
-mod sha_ni;
 mod space;
 mod tail;
 mod targets;

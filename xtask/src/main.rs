@@ -3,10 +3,10 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
-mod arm;
 mod check;
 mod dashboard;
 mod deny;
+mod emulated;
 mod man;
 mod mutants;
 mod programs;

@@ -60,7 +60,7 @@ const PROGRAMS: &[Program] = &[
         name: "/usr/aarch64-linux-gnu/include/stdio.h",
         used_by: "the kernels' tests on aarch64",
     },
-    Program { package: "qemu-user", name: "qemu-aarch64", used_by: "the kernels' tests on aarch64" },
+    Program { package: "qemu-user", name: "qemu-aarch64", used_by: "the kernels' tests on other processors" },
     Program {
         package: "python3",
         name: "python3",

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use crate::steps::{Steps, cargo};
-use crate::{arm, dashboard, programs, skips};
+use crate::{dashboard, emulated, programs, skips};
 
 /// Where the tests of one run note what they had to skip, below the repository's top.
 pub(crate) const SKIPS_FILE: &str = "target/skips.txt";
@@ -17,7 +17,7 @@ pub(crate) fn run(steps: &mut Steps) {
     dashboard::test(steps, in_ci());
     if steps.cargo("build --workspace --bins", &[]) {
         run_tests(steps, &skips_file);
-        arm::test(steps, in_ci());
+        emulated::test(steps, in_ci());
         steps.run("skipped tests", || skips::report(&skips_file, in_ci()));
     }
 }

@@ -43,7 +43,9 @@ fn print_rates(time: Duration, word: Option<&str>) -> Result<(), SearchError> {
     for (name, algorithm) in ALGORITHMS {
         let cases: &[_] = if algorithm == Algorithm::Md5 { &MD5_CASES } else { &OTHER_CASES };
         for path in Path::ALL.into_iter().filter(|path| path.is_available()) {
-            if word.is_some_and(|word| word != name && word != path.name()) {
+            // Its other algorithms are those of AVX2.
+            let is_another = path == Path::Sha && algorithm != Algorithm::Sha256;
+            if is_another || word.is_some_and(|word| word != name && word != path.name()) {
                 continue;
             }
             for (targets, length) in cases.iter().copied() {

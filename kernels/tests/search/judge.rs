@@ -48,13 +48,9 @@ pub(crate) fn candidate(positions: &[Vec<u8>], min: usize, unit: u128) -> Vec<u8
     panic!("unit {unit} is outside of the space")
 }
 
-/// The paths of this machine; says which ones it has to skip.
+/// The paths of this machine. The test of the choice says which ones are skipped.
 pub(crate) fn paths() -> Vec<Path> {
-    let (here, skipped): (Vec<_>, Vec<_>) = Path::ALL.into_iter().partition(|path| path.is_available());
-    for path in skipped {
-        eprintln!("SKIPPED: this processor cannot run the {} path", path.name());
-    }
-    here
+    Path::ALL.into_iter().filter(|path| path.is_available()).collect()
 }
 
 pub(crate) fn scan(search: &Search, lo: u128, hi: u128) -> Vec<Hit> {

@@ -5,6 +5,7 @@
 
 mod arithmetic;
 mod case;
+mod choice;
 mod judge;
 mod judged;
 mod scanning;
