@@ -9,6 +9,7 @@ use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError, RwLock, RwLockWriteGuard, TryLockError};
 
+use super::collect::collect;
 use super::sigmask::Unmasked;
 
 /// The environment variable that marks a child and, by inheritance, all its descendants.
@@ -47,6 +48,11 @@ impl Relative {
     /// `ECHILD` if something else has collected it, as the kernel does where SIGCHLD is ignored.
     pub fn wait(mut self) -> io::Result<std::process::ExitStatus> {
         self.child.wait()
+    }
+
+    /// The same, and the CPU time of it and of those of its descendants that were waited for.
+    pub(super) fn collect(self) -> io::Result<(std::process::ExitStatus, std::time::Duration)> {
+        collect(&self.child)
     }
 }
 

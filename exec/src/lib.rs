@@ -8,6 +8,7 @@
 
 mod cancel;
 mod capture;
+mod collect;
 mod command;
 mod ending;
 mod family;

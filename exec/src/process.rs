@@ -40,6 +40,8 @@ pub struct UnitRun {
     pub end: End,
     /// From before its start until its end was seen; the clearing away of descendants is not in it.
     pub duration: Duration,
+    /// CPU time of it and of those of its descendants that were waited for.
+    pub cpu: Duration,
     /// What it and its descendants wrote to stdout.
     pub stdout: Captured,
     /// What it and its descendants wrote to stderr.
@@ -82,15 +84,16 @@ impl Default for Patience {
 /// ended as well. A process that not even KILL ends (one stuck in the kernel, or one of another user)
 /// keeps this call waiting.
 pub fn run(command: &CommandLine, cancel: &CancelFlag) -> UnitRun {
-    run_noting(command, cancel, Patience::default(), &mut || None)
+    run_noting(command, cancel, Patience::default(), &mut |_| {}, &mut || None)
 }
 
-/// [`run`] with other time spans, that calls `lasts` if the program still runs after 0.1 s: what the caller has put off
+/// [`run`] with other time spans, that calls `started` with the program's process id once it has one, and `lasts` if the program still runs after 0.1 s: what the caller has put off
 /// until its end should not wait any longer. It is called again after the time that it says, if it says one.
 pub fn run_noting(
     command: &CommandLine,
     cancel: &CancelFlag,
     patience: Patience,
+    started: &mut dyn FnMut(u32),
     lasts: &mut dyn FnMut() -> Option<Duration>,
 ) -> UnitRun {
     let start = Instant::now();
@@ -98,7 +101,10 @@ pub fn run_noting(
         return nothing_ran(End::Cancelled, start);
     }
     match once_not_busy(|| Process::start(command), std::thread::sleep) {
-        Ok(process) => attend(process, command, start, cancel, patience, lasts),
+        Ok(process) => {
+            started(process.relative.child.id());
+            attend(process, command, start, cancel, patience, lasts)
+        }
         Err(error) => {
             let (why, lack) = command.why_not_started(&error);
             nothing_ran(End::NotStarted(why, lack), start)
@@ -134,14 +140,16 @@ fn attend(
     process.follow(&mut phase, stop, patience.term_to_kill, &mut note);
     let duration = start.elapsed();
     process.hear_out(patience.end_to_kill);
-    let (status, stdout, stderr) = process.collect();
+    let (ended, stdout, stderr) = process.collect();
     strays::reap_strays();
-    UnitRun { end: end_of(command, phase.why(), status), duration, stdout, stderr }
+    let cpu = ended.as_ref().map(|(_, cpu)| *cpu).unwrap_or_default();
+    let status = ended.map(|(status, _)| status);
+    UnitRun { end: end_of(command, phase.why(), status), duration, cpu, stdout, stderr }
 }
 
 fn nothing_ran(end: End, start: Instant) -> UnitRun {
-    let (stdout, stderr) = Default::default();
-    UnitRun { end, duration: start.elapsed(), stdout, stderr }
+    let (cpu, stdout, stderr) = Default::default();
+    UnitRun { end, duration: start.elapsed(), cpu, stdout, stderr }
 }
 
 fn end_of(command: &CommandLine, why: Option<Why>, status: io::Result<ExitStatus>) -> End {
@@ -302,8 +310,8 @@ impl Process {
         let _ = kill_process(self.pid, Signal::KILL);
     }
 
-    fn collect(self) -> (io::Result<ExitStatus>, Captured, Captured) {
-        (self.relative.wait(), self.stdout.finish(), self.stderr.finish())
+    fn collect(self) -> (io::Result<(ExitStatus, Duration)>, Captured, Captured) {
+        (self.relative.collect(), self.stdout.finish(), self.stderr.finish())
     }
 }
 

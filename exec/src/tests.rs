@@ -37,7 +37,7 @@ fn sh(script: &str) -> CommandLine {
 }
 
 fn go(command: &CommandLine) -> UnitRun {
-    run_noting(command, &CancelFlag::new().unwrap(), HASTE, &mut || None)
+    run_noting(command, &CancelFlag::new().unwrap(), HASTE, &mut |_| {}, &mut || None)
 }
 
 fn text(captured: &Captured) -> String {
@@ -165,8 +165,9 @@ fn cancelled_when_ready(script: &str, term_to_kill: Duration) -> UnitRun {
     let mut line = sh(script);
     line.env = vec![("READY".into(), folder.path("ready").into())];
     thread::scope(|scope| {
-        let slot =
-            scope.spawn(|| run_noting(&line, &cancel, Patience { term_to_kill, ..HASTE }, &mut || None));
+        let slot = scope.spawn(|| {
+            run_noting(&line, &cancel, Patience { term_to_kill, ..HASTE }, &mut |_| {}, &mut || None)
+        });
         eventually("it is ready", || folder.path("ready").exists());
         cancel.raise(Cancel::Forced);
         slot.join().unwrap()

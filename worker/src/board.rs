@@ -1,31 +1,33 @@
 //! Which unit each slot runs at this moment: on a board that heartbeats read, and in the file `running`
-//! that outlives the process, so that a unit which kills its worker can be blamed. Not synced: it is about
-//! dead processes, not about dead machines, of which it says nothing.
+//! that outlives the process, so that a unit which kills its worker can be blamed, and by which the node's monitoring agent
+//! knows whose processes and threads are whose. Not synced: it is about dead processes, not about dead machines, of which it
+//! says nothing. What the file's bytes mean is in the protocol.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
 
-use starfarm_protocol::bytes::Reader;
-use starfarm_protocol::ids::{ContentHash, FarmId, JobId};
+use rustix::time::{ClockId, clock_gettime};
+use starfarm_protocol::ids::{FarmId, JobId};
+use starfarm_protocol::running::{self, RECORD_BYTES, Slot, Tally};
 use starfarm_protocol::wire::NOTHING_RAN;
 
 use crate::WorkerError;
-
-/// Bytes of a slot's record: checksum u64, job u64, unit u128. All zeros: it runs nothing. One whose checksum does not
-/// fit says nothing, so that no unit is blamed by a damaged file, or by another farm's. The first record of the file is of
-/// no slot: it has the start of the machine in the place of a unit.
-const RECORD_BYTES: usize = 32;
-/// The job in that record.
-const START: JobId = JobId(u64::MAX);
 
 type Unit = Option<(JobId, u128)>;
 
 pub(crate) struct Board {
     farm: FarmId,
-    slots: Vec<Mutex<Unit>>,
+    slots: Vec<Mutex<OfSlot>>,
     file: File,
+}
+
+#[derive(Default)]
+struct OfSlot {
+    unit: Unit,
+    tally: Tally,
 }
 
 impl Board {
@@ -38,81 +40,107 @@ impl Board {
         start: Option<u128>,
     ) -> Result<(Self, Vec<(JobId, u128)>), WorkerError> {
         let before = std::fs::read(path).unwrap_or_default();
-        let records = before.as_chunks().0.iter().filter_map(|bytes| read(farm, bytes));
-        let (starts, mut died): (Vec<_>, Vec<_>) = records.partition(|(job, _)| *job == START);
+        // One whose checksum does not fit says nothing, so that no unit is blamed by a damaged file, or by another farm's.
+        let records =
+            before.as_chunks().0.iter().filter_map(|record| running::read(farm, record).ok()??.unit());
+        let (starts, mut died): (Vec<_>, Vec<_>) = records.partition(|(job, _)| *job == running::START);
         if died.is_empty() && starts.iter().any(|(_, of)| Some(*of) == start) {
             died.push(NOTHING_RAN);
         }
         let file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(path);
         let file = file.map_err(|e| WorkerError::file("cannot write", path, &e))?;
-        let slots = (0..slots).map(|_| Mutex::new(None)).collect();
+        let slots = (0..slots).map(|_| Mutex::default()).collect();
         let board = Self { farm, slots, file };
-        board.write(0, start.map(|start| (START, start)));
+        start.into_iter().for_each(|start| board.write(0, &Slot::of_start(start)));
         Ok((board, died))
     }
 
     /// The slot has begun with a unit: what it needs may still have to be fetched.
     pub(crate) fn begin(&self, slot: u16, job: JobId, unit: u128) {
-        *self.unit(slot) = Some((job, unit));
+        self.slot(slot).unit = Some((job, unit));
     }
 
     /// The slot computes the unit that it has begun with, until this is dropped: should the process die meanwhile, that
     /// unit may be to blame. It is not while its inputs are fetched or its outputs are stored.
     pub(crate) fn computes(&self, slot: u16) -> Computing<'_> {
-        let unit = *self.unit(slot);
-        self.record(slot, unit);
-        Computing(self, slot)
+        self.note(slot, |of| {
+            if let Some((job, unit)) = of.unit {
+                of.tally.computes(job, unit);
+            }
+        });
+        Computing { board: self, slot, thread_us: None, used: Duration::ZERO }
     }
 
     pub(crate) fn end(&self, slot: u16) {
-        *self.unit(slot) = None;
+        self.slot(slot).unit = None;
     }
 
     pub(crate) fn running(&self) -> impl Iterator<Item = (u16, JobId, u128)> {
-        let units = self.slots.iter().zip(0..);
-        units.filter_map(|(unit, slot)| {
-            unit.lock().expect("a panic ends the process").map(|(job, unit)| (slot, job, unit))
-        })
+        let slots = 0..self.slots.len() as u16;
+        slots.filter_map(|slot| self.slot(slot).unit.map(|(job, unit)| (slot, job, unit)))
     }
 
-    fn unit(&self, slot: u16) -> MutexGuard<'_, Unit> {
+    fn slot(&self, slot: u16) -> MutexGuard<'_, OfSlot> {
         self.slots[usize::from(slot)].lock().expect("a panic ends the process")
     }
 
-    fn record(&self, slot: u16, unit: Unit) {
-        self.write(u64::from(slot) + 1, unit);
+    /// Changes what is known of a slot, and writes its record.
+    fn note(&self, slot: u16, change: impl FnOnce(&mut OfSlot)) {
+        let mut of = self.slot(slot);
+        change(&mut of);
+        of.tally.slot().into_iter().for_each(|record| self.write(u64::from(slot) + 1, &record));
     }
 
-    fn write(&self, at: u64, unit: Unit) {
-        // A disk that takes no 32 bytes will be noticed elsewhere; here it costs no more than the blame.
-        let _ = self.file.write_at(&record(self.farm, unit), at * RECORD_BYTES as u64);
+    fn write(&self, at: u64, record: &Slot) {
+        // A disk that takes no 64 bytes will be noticed elsewhere; here it costs no more than the blame.
+        let _ = self.file.write_at(&running::write(self.farm, record), at * RECORD_BYTES as u64);
     }
 }
 
 /// A unit that may kill this process.
-pub(crate) struct Computing<'a>(&'a Board, u16);
+pub(crate) struct Computing<'a> {
+    board: &'a Board,
+    slot: u16,
+    /// CPU time of this thread when it began, where the unit is computed in it.
+    thread_us: Option<u64>,
+    /// CPU time of the unit, where its program has told.
+    used: Duration,
+}
+
+impl Computing<'_> {
+    /// The unit is computed in this thread.
+    #[must_use]
+    pub(crate) fn in_thread(mut self) -> Self {
+        let used_us = thread_us();
+        self.thread_us = Some(used_us);
+        let thread = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
+        self.board.note(self.slot, |of| of.tally.in_thread(thread, used_us));
+        self
+    }
+
+    /// The unit's program has this process.
+    pub(crate) fn in_process(&self, process: u32) {
+        self.board.note(self.slot, |of| of.tally.in_process(process));
+    }
+
+    /// The unit's program has ended, and used so much.
+    pub(crate) fn ended(mut self, used: Duration) {
+        self.used = used;
+    }
+}
 
 impl Drop for Computing<'_> {
     fn drop(&mut self) {
-        self.0.record(self.1, None);
+        let of_program = self.used.as_micros() as u64;
+        let used_us = self.thread_us.map_or(of_program, |before_us| thread_us().saturating_sub(before_us));
+        self.board.note(self.slot, |of| of.tally.ended(used_us));
     }
 }
 
-fn record(farm: FarmId, unit: Unit) -> [u8; RECORD_BYTES] {
-    let mut record = [0; RECORD_BYTES];
-    if let Some((job, unit)) = unit {
-        record[8..16].copy_from_slice(&job.0.to_le_bytes());
-        record[16..].copy_from_slice(&unit.to_le_bytes());
-        let of = [&farm.0[..], &record[8..]].concat();
-        record[..8].copy_from_slice(&ContentHash::of(&of).0[..8]);
-    }
-    record
-}
-
-fn read(farm: FarmId, bytes: &[u8; RECORD_BYTES]) -> Unit {
-    let mut fields = Reader(&bytes[8..]);
-    let unit = Some((JobId(fields.u64().ok()?), fields.u128().ok()?));
-    unit.filter(|_| record(farm, unit) == *bytes)
+/// CPU time of this thread, in microseconds.
+fn thread_us() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec.unsigned_abs() * 1_000_000 + time.tv_nsec.unsigned_abs() / 1_000
 }
 
 #[cfg(test)]
@@ -167,20 +195,24 @@ mod tests {
             board.begin(slot, JobId(1), unit);
             std::mem::forget(board.computes(slot));
         }
+        // Behind the record of the start, of which there is none here.
+        let whole = std::fs::read(&path).unwrap()[RECORD_BYTES..].to_vec();
         let (_, of_other) = Board::open(&path, FarmId([2; 16]), 2, None).unwrap();
         assert_eq!(of_other, []);
-        // Behind the record of the start.
-        let whole: Vec<u8> = [5, 6].iter().flat_map(|unit| record(FARM, Some((JobId(1), *unit)))).collect();
         for bit in 0..whole.len() * 8 {
             let mut damaged = whole.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
             std::fs::write(&path, damaged).unwrap();
-            let other = if bit < 256 { 6 } else { 5 };
+            let other = if bit < RECORD_BYTES * 8 { 6 } else { 5 };
             assert_eq!(Board::open(&path, FARM, 2, None).unwrap().1, [(JobId(1), other)], "bit {bit}");
         }
         for length in 0..whole.len() {
             std::fs::write(&path, &whole[..length]).unwrap();
-            assert_eq!(Board::open(&path, FARM, 2, None).unwrap().1.len(), length / 32, "cut at {length}");
+            assert_eq!(
+                Board::open(&path, FARM, 2, None).unwrap().1.len(),
+                length / RECORD_BYTES,
+                "cut at {length}"
+            );
         }
     }
 }

@@ -7,6 +7,7 @@ mod fake;
 use fake::{Fake, Process, Shared};
 use rustix::process::Signal;
 use starfarm_protocol::ids::ContentHash;
+use starfarm_protocol::running::RECORD_BYTES;
 use starfarm_protocol::spec::{Algorithm, CommandWork, HexBytes, JobSpec, SearchWork, Space, Stop, Work};
 use starfarm_protocol::wire::{Cancel, HitEntry, Outcome};
 
@@ -49,7 +50,7 @@ fn searching() -> (Fake, Process) {
     // Sooner than the first part is due.
     let running = fake.dir.join("a").join(fake.farm.to_string()).join("running");
     // Behind the record of the machine's start.
-    let is_noted = |bytes: Vec<u8>| bytes.iter().skip(32).any(|byte| *byte != 0);
+    let is_noted = |bytes: Vec<u8>| bytes.iter().skip(RECORD_BYTES).any(|byte| *byte != 0);
     fake.until("the search to run", |_| std::fs::read(&running).is_ok_and(is_noted));
     (fake, worker)
 }

@@ -162,8 +162,10 @@ impl Command {
     fn run_line(&self, site: &mut Site<'_>, line: &CommandLine, units: u64) -> Result<UnitRun, FetchError> {
         let computing = site.context.board.computes(site.context.slot);
         // What is done before must not wait for the end of a unit that may take hours.
-        let run = exec::run_noting(line, site.cancel, Patience::default(), &mut || site.go_on());
-        drop(computing);
+        let mut started = |process| computing.in_process(process);
+        let run =
+            exec::run_noting(line, site.cancel, Patience::default(), &mut started, &mut || site.go_on());
+        computing.ended(run.cpu);
         self.learn(&run, units);
         match self.refusal(&run.end) {
             Some(why) => Err(FetchError::Refused(why.to_owned())),

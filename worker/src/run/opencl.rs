@@ -160,7 +160,8 @@ impl Gathered {
             false => found.line().into_bytes(),
         };
         let stdout = Captured { total: bytes.len() as u64, bytes };
-        let run = UnitRun { end: End::Exit(0), duration: spent, stdout, stderr: Captured::default() };
+        let (cpu, stderr) = Default::default();
+        let run = UnitRun { end: End::Exit(0), duration: spent, cpu, stdout, stderr };
         let (outcome, named) = record(run, false, Ok(None)).ok_or(FetchError::Cancelled)?;
         deliver_one(&CommandUnit { units, ..outcome }, named, delivery, report)
     }
@@ -189,7 +190,8 @@ fn failed(hangs: bool, why: &str, launch: Duration) -> Option<CommandUnit> {
     let end = if hangs { End::Timeout } else { End::Exit(1) };
     let stderr = Captured { total: bytes.len() as u64, bytes };
     let duration = if hangs { launch } else { Duration::ZERO };
-    record(UnitRun { end, duration, stdout: Captured::default(), stderr }, false, Ok(None)).map(|made| made.0)
+    let (cpu, stdout) = Default::default();
+    record(UnitRun { end, duration, cpu, stdout, stderr }, false, Ok(None)).map(|made| made.0)
 }
 
 #[cfg(test)]

@@ -110,6 +110,7 @@ mod tests {
         UnitRun {
             end,
             duration: Duration::from_millis(3),
+            cpu: Duration::ZERO,
             stdout: captured(stdout),
             stderr: captured(stderr),
         }

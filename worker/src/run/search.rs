@@ -91,7 +91,7 @@ impl Executor for Search {
         let (mut next, mut hits) = (task.lo, Vec::new());
         while next < task.hi() && !cancel.is_raised() {
             context.board.begin(context.slot, task.job, next);
-            let _computing = context.board.computes(context.slot);
+            let _computing = context.board.computes(context.slot).in_thread();
             let start = Instant::now();
             let mut keep_going = |at: Option<u128>| {
                 // What is half done is done first, but for a cancel.

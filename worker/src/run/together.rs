@@ -104,7 +104,13 @@ mod tests {
 
     fn run(stdout: &str, total: u64) -> UnitRun {
         let stdout = Captured { bytes: stdout.into(), total };
-        UnitRun { end: End::Cancelled, duration: Duration::ZERO, stdout, stderr: Captured::default() }
+        UnitRun {
+            end: End::Cancelled,
+            duration: Duration::ZERO,
+            cpu: Duration::ZERO,
+            stdout,
+            stderr: Captured::default(),
+        }
     }
 
     #[test]

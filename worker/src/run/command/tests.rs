@@ -10,7 +10,13 @@ use starfarm_protocol::wire::{FailReason, Outcome};
 
 fn run(end: End) -> UnitRun {
     let nothing = Captured::default();
-    UnitRun { end, duration: Duration::from_millis(3), stdout: nothing.clone(), stderr: nothing }
+    UnitRun {
+        end,
+        duration: Duration::from_millis(3),
+        cpu: Duration::ZERO,
+        stdout: nothing.clone(),
+        stderr: nothing,
+    }
 }
 
 #[test]
