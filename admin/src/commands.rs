@@ -22,6 +22,7 @@ mod status;
 mod submit;
 mod top;
 mod tree;
+mod usage;
 mod wait;
 
 use crate::cli::{Bench, Cli, Command};

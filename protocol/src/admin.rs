@@ -10,6 +10,7 @@ mod node;
 mod output;
 pub mod pieces;
 mod status;
+mod usage;
 
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +31,7 @@ pub use merge::{MergeInfo, MergeOutcome, MergeState, MergedFile};
 pub use node::{DeviceInfo, DevicesInfo, NetworkInfo, NodeInfo, RateInfo};
 pub use output::{ArchiveInfo, OutputInfo, OutputLoss, StreamInfo};
 pub use status::StatusInfo;
+pub use usage::{JobUsage, NodeUsage, Spread};
 
 /// Version of the JSON that the command line prints: the value of `schema` in each document is
 /// `starfarm/NAME/VERSION`.
@@ -321,6 +323,9 @@ pub struct JobInfo {
     /// Of a job that asked for trust checks, or that has results which were untrue or are doubtful; likewise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trust: Option<TrustInfo>,
+    /// What its units use that run; null where the monitor knows nothing of it.
+    #[serde(default)]
+    pub usage: Option<JobUsage>,
 }
 
 /// What a unit takes of its node while it runs.

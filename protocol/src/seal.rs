@@ -75,6 +75,7 @@
 //! - The join secret is symmetric: whoever has a join file can read nothing of others, but can enrol.
 
 pub mod cookie;
+pub mod door;
 pub mod error;
 pub mod handshake;
 pub mod hint;
@@ -89,6 +90,7 @@ pub mod session;
 pub mod store;
 pub mod stream;
 pub mod table;
+pub mod vouch;
 pub mod window;
 
 #[cfg(test)]
@@ -97,6 +99,7 @@ mod testing;
 mod tests;
 
 pub use cookie::Cookie;
+pub use door::Door;
 pub use error::SealError;
 pub use handshake::{Accepted, Initiator, Introduction, Outcome, Peer, Pending, Reply, Request, Responder};
 pub use hint::Hints;
@@ -109,6 +112,7 @@ pub use role::{Action, Role};
 pub use session::{Opener, Sealer, Session};
 pub use store::{Claim, EnrolledKey, JoinKey, KeyStore, Meant};
 pub use table::SessionTable;
+pub use vouch::{Vouchers, pair_secret, post_name, post_of};
 
 /// Version of the packets above. A scheduler of another version answers in words, so an initiation keeps
 /// its layout for good.

@@ -26,6 +26,7 @@
 //! | 37 | revoke | scheduler | heartbeats stop listing the job |
 //! | 38 | pace | scheduler | hellos stop coming: it goes with each welcome |
 //! | 39 | needs | scheduler | the offers behind it |
+//! | 40 | doorbell | scheduler | the worker has heard its orders: it goes with each heartbeat answer |
 //!
 //! Kinds 64 to 66 are no messages but what carries them: see [`crate::path`].
 //!
@@ -267,6 +268,13 @@ pub struct HeartbeatAnswer {
     pub epoch: Epoch,
 }
 
+/// There are orders for the worker, which it hears over a stream: see [`crate::orders`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Doorbell {
+    /// The number of its newest orders.
+    pub newest: u64,
+}
+
 words! {
     /// How a worker ends what it has of a job.
     Cancel {
@@ -298,6 +306,7 @@ fields! { Field:
     Held { job, lo, units }
     Heartbeat { number, part, parts, queued_tasks, draining, running, held }
     HeartbeatAnswer { number, credit, epoch }
+    Doorbell { newest }
     Revoke { job, cancel, before }
     Needs { job, run }
 }

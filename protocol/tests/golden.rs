@@ -22,9 +22,9 @@ use starfarm_protocol::seal::{
     stream,
 };
 use starfarm_protocol::wire::{
-    Cancel, Card, CardFigures, CommandUnit, Devices, Facts, FailReason, Feedback, Heartbeat, HeartbeatAnswer,
-    Held, Hello, HitEntry, Load, Offer, Outcome, Outputs, Pace, Packer, ResultEntry, Revoke, Stream,
-    TimeLeft, Welcome,
+    Cancel, Card, CardFigures, CommandUnit, Devices, Doorbell, Facts, FailReason, Feedback, Heartbeat,
+    HeartbeatAnswer, Held, Hello, HitEntry, Load, Offer, Outcome, Outputs, Pace, Packer, ResultEntry, Revoke,
+    Stream, TimeLeft, Welcome,
 };
 use starfarm_protocol::{admin, limits};
 
@@ -103,6 +103,7 @@ fn a_session_begins() {
     });
     golden("welcome", &welcome);
     golden("pace", &packed(|p| p.pace(&Pace::DEFAULT)));
+    golden("doorbell", &packed(|p| p.doorbell(&Doorbell { newest: 258 })));
     golden("has", &packed(|p| p.has(&Resources::new(0, 64 << 30))));
     let facts = DeviceFacts {
         platform: "Some CL".into(),

@@ -79,6 +79,9 @@ pub struct Options {
     /// Remove the oldest closed segments when all are larger than this; 0: never
     #[arg(long, value_name = "MIB", default_value_t = 4_096)]
     pub log_keep_mib: u64,
+    /// Keep no tree of monitoring posts: nobody sees what jobs and nodes use
+    #[arg(long)]
+    pub no_monitor: bool,
     /// File with the farm's settings [default: config.toml in the state directory, where there is one]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,

@@ -21,6 +21,7 @@ mod settings;
 mod start;
 mod store;
 mod threads;
+mod tree;
 
 pub use args::Options;
 pub use decomposer::preview;

@@ -10,8 +10,11 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use starfarm_logs::{Limits, LogWriter};
 use starfarm_net::say;
+use starfarm_overlay::Reactor;
+use starfarm_overlay_core::front::Front;
 use starfarm_protocol::admin::JobInfo;
 use starfarm_protocol::foreign;
+use starfarm_protocol::ids::Epoch;
 use starfarm_protocol::join::is_address;
 use starfarm_protocol::seal::{EpochProofs, KeyStore, Mode, Responder, StaticKey};
 use starfarm_scheduler_core::{Config, Evidence, Farm};
@@ -40,8 +43,9 @@ use crate::threads::log::{LogThread, RETRY_PERIOD, ToLog};
 use crate::threads::result::ResultThread;
 use crate::threads::{
     CHANNEL_BATCHES, House, Input, Shared, checkpoint as checkpoint_thread, command, decomposers, dispatcher,
-    merge as merge_thread, sender, spawn, status,
+    merge as merge_thread, sender, spawn, status, tree as tree_thread,
 };
+use crate::tree::{Arrival, Tree};
 
 /// How often a thread that receives looks whether it is to stop.
 const RECEIVE_WAIT: Duration = Duration::from_millis(200);
@@ -52,6 +56,8 @@ const JOURNAL_BATCHES: usize = 8_192;
 const EVENTS_MAX: usize = 4_096;
 /// Turns with events that wait for the log at most: a disk that takes a tenth of a second loses nothing.
 const LOG_BATCHES: usize = 8_192;
+/// Links that wait for the tree thread at most.
+const ARRIVALS_MAX: usize = 1_024;
 /// Nodes or jobs that one note names.
 const NAMED_MAX: usize = 8;
 
@@ -138,13 +144,10 @@ pub fn start(options: Options) -> Result<Handle, SchedulerError> {
     descriptors::raise();
     let (mut state, mut keys) = StateDir::open(&options.state)?;
     disk::refuse_network(state.path(), options.allow_network_file_system)?;
-    let (socket, listeners) = bind(options.listen, &state)?;
-    let address = socket.local_addr().map_err(|e| SchedulerError::Usage(e.to_string()))?;
-    let addresses =
-        if options.advertise.is_empty() { own_addresses(address) } else { options.advertise.clone() };
+    let (socket, address, listeners, addresses) = listen(&options, &state)?;
     let shared = Shared::new(unix_now_us());
     let (farm, key) = (state.farm.id, StaticKey::from_secret(state.key.private().clone()));
-    let nonce = random()?;
+    let (nonce, secret) = (random()?, random()?);
     let receive_datagrams = starfarm_net::receive_buffer_datagrams(&socket);
     let watch = !options.no_log;
     let path = state.file("blobs");
@@ -153,7 +156,6 @@ pub fn start(options: Options) -> Result<Handle, SchedulerError> {
     let blobs = Arc::new(Mutex::new(blobs));
     let evidence = Arc::new(OnDisk::new(Arc::clone(&blobs)));
     let shown: Arc<dyn Evidence> = Arc::<OnDisk>::clone(&evidence);
-    let secret = random()?;
     let config = |epoch| Config {
         secret,
         hits_kept: options.hits_kept(),
@@ -178,10 +180,9 @@ pub fn start(options: Options) -> Result<Handle, SchedulerError> {
     let unreadable = |e| SchedulerError::State(format!("the outputs cannot be read: {e}"));
     state.notes.extend(lacking.map_err(unreadable)?);
     let merges = merges_of(&state, &mut restarted.farm, &blobs).map_err(cannot_use)?;
-    let low_water = LowWater::new(state.path(), options.low_water_mib).with_limit(options.storage_limit);
     let contents = blobs.lock().expect("nobody else has it yet").bytes() + restarted.outputs.bytes();
-    low_water.note_stored(contents + merges.bytes());
-    shared.no_room.store(!options.no_journal && low_water.lack().is_some(), Ordering::Relaxed);
+    let low_water = room(&state, &options, contents + merges.bytes(), &shared);
+    let (tree, links) = tree_of(&options, &key, state.farm.epoch)?.unzip();
     let house = Arc::new(House {
         hits: Lister::new(state.path().to_owned(), state.farm.id),
         state: Arc::new(state),
@@ -195,11 +196,24 @@ pub fn start(options: Options) -> Result<Handle, SchedulerError> {
         rate: Rate::new(options.transfer_rate, Instant::now()),
         low_water,
         merges,
+        tree,
         options,
     });
-    end_left(&house.state.file("decomposers"));
-    let kept = (restarted.journal, restarted.checkpoint);
-    wire(house, restarted.farm, kept, socket, address, listeners, addresses)
+    wire(
+        house,
+        (restarted.farm, (restarted.journal, restarted.checkpoint)),
+        (socket, address),
+        (listeners, addresses),
+        links,
+    )
+}
+
+/// How much room there is on the disk, beside what jobs store already.
+fn room(state: &StateDir, options: &Options, stored: u64, shared: &Shared) -> LowWater {
+    let low_water = LowWater::new(state.path(), options.low_water_mib).with_limit(options.storage_limit);
+    low_water.note_stored(stored);
+    shared.no_room.store(!options.no_journal && low_water.lack().is_some(), Ordering::Relaxed);
+    low_water
 }
 
 /// What is to be merged of the farm's jobs. What a scheduler that was killed had begun is begun anew.
@@ -294,13 +308,12 @@ fn responder(House { state, options, .. }: &House, stream: bool) -> Result<Respo
 
 fn wire(
     house: Arc<House>,
-    farm: Farm,
-    kept: (Journal, Checkpoint),
-    socket: UdpSocket,
-    address: SocketAddr,
-    listeners: Listeners,
-    addresses: Vec<String>,
+    (farm, kept): (Farm, (Journal, Checkpoint)),
+    (socket, address): (UdpSocket, SocketAddr),
+    (listeners, addresses): (Listeners, Vec<String>),
+    links: Option<(Reactor, Receiver<Arrival>)>,
 ) -> Result<Handle, SchedulerError> {
+    end_left(&house.state.file("decomposers"));
     let (to_dispatcher, inputs) = bounded(CHANNEL_BATCHES);
     let (to_sender, batches) = bounded(CHANNEL_BATCHES);
     let (to_journal, records) = bounded(JOURNAL_BATCHES);
@@ -331,6 +344,7 @@ fn wire(
         contents: Mutex::default(),
         bulk: Mutex::default(),
     });
+    let tree = house.tree.clone().zip(links).map(|(tree, links)| spawn_tree(&house, tree, links));
     let state = Arc::clone(&house.state);
     let (log, logged) = open_log(&house, &to_dispatcher)?.unzip();
     let links =
@@ -351,8 +365,38 @@ fn wire(
     let (dispatcher, shared, quiet) = (to_dispatcher.clone(), Arc::clone(&house.shared), house.options.quiet);
     threads.push(spawn("status", move || status::run(&events, &dispatcher, &shared, (period, quiet))));
     threads.extend(logged.map(|log| spawn("log", move || log.run())));
+    threads.extend(tree);
     threads.push(spawn("command", move || command::run(desk, listeners)));
     Ok(Handle { house, address, dispatcher: to_dispatcher, threads })
+}
+
+/// The tree of posts and its links, where somebody wants to see.
+#[expect(clippy::type_complexity, reason = "what the tree thread takes")]
+fn tree_of(
+    options: &Options,
+    key: &StaticKey,
+    epoch: Epoch,
+) -> Result<Option<(Arc<Tree>, (Reactor, Receiver<Arrival>))>, SchedulerError> {
+    if options.no_monitor {
+        return Ok(None);
+    }
+    let reactor = Reactor::new().map_err(|e| SchedulerError::State(format!("no monitor: {e}")))?;
+    let (arrive, arrivals) = bounded(ARRIVALS_MAX);
+    let tree = Tree::new(Front::new(key.clone(), epoch.0), arrive, reactor.waker());
+    Ok(Some((Arc::new(tree), (reactor, arrivals))))
+}
+
+fn spawn_tree(
+    house: &Arc<House>,
+    tree: Arc<Tree>,
+    (reactor, arrivals): (Reactor, Receiver<Arrival>),
+) -> JoinHandle<()> {
+    let house = Arc::clone(house);
+    spawn("tree", move || {
+        if let Err(error) = tree_thread::run(&house, &tree, reactor, &arrivals) {
+            say(&format!("the monitor has ended, the farm goes on: {error}"));
+        }
+    })
 }
 
 /// The log and the way to it, where one is wanted.
@@ -408,6 +452,17 @@ fn spawn_keepers(
             checkpoint_thread::run(&snapshots, &looked_up, checkpoint, &retirer, &house, &dispatcher);
         }),
     ]
+}
+
+/// Binds the sockets: where they are bound, and how others reach them.
+fn listen(
+    options: &Options,
+    state: &StateDir,
+) -> Result<(UdpSocket, SocketAddr, Listeners, Vec<String>), SchedulerError> {
+    let (socket, listeners) = bind(options.listen, state)?;
+    let address = socket.local_addr().map_err(|e| SchedulerError::Usage(e.to_string()))?;
+    let advertised = Some(options.advertise.clone()).filter(|addresses| !addresses.is_empty());
+    Ok((socket, address, listeners, advertised.unwrap_or_else(|| own_addresses(address))))
 }
 
 /// Binds UDP and TCP to the same port. With port 0 the system chooses one that is free for UDP; if it is

@@ -12,6 +12,7 @@ pub(crate) mod result;
 pub(crate) mod sender;
 pub(crate) mod status;
 pub(crate) mod tasks;
+pub(crate) mod tree;
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -42,6 +43,7 @@ use crate::store::outputs::OutputStore;
 use crate::store::state::StateDir;
 use crate::store::transfers::{Transfers, Whole};
 use crate::store::unnamed::Unnamed;
+use crate::tree::Tree;
 
 /// Batches that a channel between threads holds.
 pub(crate) const CHANNEL_BATCHES: usize = 256;
@@ -108,6 +110,8 @@ pub(crate) struct House {
     pub(crate) rate: Rate,
     pub(crate) low_water: LowWater,
     pub(crate) merges: Merges,
+    /// None where nobody wants to see.
+    pub(crate) tree: Option<Arc<Tree>>,
     pub(crate) options: Options,
 }
 

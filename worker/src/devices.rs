@@ -107,6 +107,16 @@ impl Watcher {
         Ok(Self { child: Some(child), lines })
     }
 
+    /// What it is told by; once this is dropped it ends, if it heeds that.
+    pub(crate) fn take_input(&mut self) -> std::process::ChildStdin {
+        let child = self.child.as_mut().expect("it is there until it is dropped");
+        child.child.stdin.take().expect("it is a pipe that is taken once")
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.as_ref().expect("it is there until it is dropped").child.id()
+    }
+
     /// What it says next; none where it says nothing for so long, or will not say more.
     pub(crate) fn next(&mut self, patience: Duration) -> Option<Vec<u8>> {
         let until = Instant::now() + patience;

@@ -11,6 +11,7 @@
 //! | `devices`, `probe` | accelerators, each in a child process; what a person is told of the machine |
 //! | `addresses` | where the scheduler may be |
 //! | `bulk`, `contents` | what is fetched and stored by hash; whether TCP gets through |
+//! | `orders`, `posts` | what the scheduler wants of this node beside tasks; its agents |
 //! | `slot`, `report`, `run` | running tasks; `starfarm-exec` has their programs |
 //!
 //! Not here: what is worth doing and when (`core`), how bytes are laid out (`starfarm-protocol`).
@@ -28,9 +29,12 @@ mod facts;
 mod gauges;
 mod node;
 mod options;
+mod orders;
+mod posts;
 mod probe;
 mod report;
 mod run;
+mod say;
 mod sessions;
 mod slot;
 mod sockets;

@@ -1,14 +1,12 @@
 //! The main thread: three beats for ever, wait for events, tell the core, do its deeds. It owns the core,
 //! the sessions and the sockets; nothing here is shared.
 
-use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
-use starfarm_protocol::foreign;
 use starfarm_protocol::ids::{Boot, Epoch};
 use starfarm_protocol::limits::NODE_TASKS_MAX;
 use starfarm_protocol::seal::Sealer;
@@ -21,6 +19,8 @@ use crate::board::Board;
 use crate::bulk::Bulk;
 use crate::event::{Event, News};
 use crate::options::cores;
+use crate::orders::Orders;
+use crate::say::{no, say, starts};
 use crate::sessions::{Heard, Identity, Sessions};
 use crate::slot::{Slot, start_slots};
 use crate::sockets::Sockets;
@@ -50,6 +50,8 @@ pub(crate) struct Node {
     slots: Vec<Slot>,
     board: Arc<Board>,
     bulk: Bulk,
+    /// None where nobody is to see what this node does.
+    orders: Option<Orders>,
     state: State,
     inbox: Receiver<Event>,
     to_inbox: Sender<Event>,
@@ -88,7 +90,7 @@ impl Node {
         let (limits, name) = (options.limits()?, options.node_name()?);
         let join = read_join_file(options.join()?)?;
         let addresses = Addresses::new(options.join()?, &join);
-        STARTED.get_or_init(Instant::now);
+        starts();
         let state = State::open(&options.state_dir(&name)?, join.farm)?;
         let random = || getrandom::u64().map_err(|e| WorkerError::System(format!("no random numbers: {e}")));
         let (farm, known, boot, plain) = (join.farm, known(&state), Boot(random()?), options.no_seal);
@@ -116,12 +118,10 @@ impl Node {
             facts: Some(facts),
             limits,
         };
-        let bulk = Bulk::start(Arc::clone(&who)).map_err(|e| no("thread", &e))?;
+        let (bulk, orders) = channels(options, &who, &state)?;
         let slots = start_slots(options, (kinds, cards), &board, &bulk, &state, &to_inbox)
             .map_err(|e| no("thread", &e))?;
-        gauges::start(&to_inbox).map_err(|e| no("thread", &e))?;
-        stop::on_signals(to_inbox.clone())?;
-        options.parent_pipe.then(|| stop::on_parents_end(to_inbox.clone())).transpose()?;
+        listen(options, &to_inbox)?;
         let start = Instant::now();
         Ok(Self {
             core: restored(config, &state),
@@ -131,6 +131,7 @@ impl Node {
             slots,
             board,
             bulk,
+            orders,
             state,
             inbox,
             to_inbox,
@@ -286,9 +287,12 @@ impl Node {
             }
         }
         self.opened = opened;
+        let newest = self.core.newest_orders();
+        self.orders.iter_mut().for_each(|orders| orders.on_bell(newest));
         if self.core.is_welcomed()
             && let Some(from) = self.joining.take()
         {
+            self.orders.iter().for_each(|orders| orders.on_session(from));
             let (who, slots) = (&self.who, self.slots.len());
             say(&format!("node `{}` with {slots} slots joined farm {} at {from}", who.name, who.join.farm));
         }
@@ -447,16 +451,23 @@ fn push(sockets: &mut Sockets, sealer: &Sealer, to: SocketAddr, plain: &[u8]) {
     }
 }
 
-static STARTED: OnceLock<Instant> = OnceLock::new();
-
-/// A line for the person, with the seconds since the start, as the scheduler's have them.
-fn say(words: &str) {
-    let seconds = STARTED.get_or_init(Instant::now).elapsed().as_secs_f64();
-    starfarm_net::say(&format!("[{seconds:>12.3}] starfarm-worker: {}", foreign::line(words)));
+/// The ways to the scheduler beside datagrams.
+fn channels(
+    options: &Options,
+    who: &Arc<Identity>,
+    state: &State,
+) -> Result<(Bulk, Option<Orders>), WorkerError> {
+    let bulk = Bulk::start(Arc::clone(who)).map_err(|e| no("thread", &e))?;
+    let orders = || Orders::start(Arc::clone(who), &state.farm_path("running"));
+    let orders = (!options.no_monitor).then(orders).transpose();
+    Ok((bulk, orders.map_err(|e| no("thread", &e))?))
 }
 
-fn no(what: &str, error: &io::Error) -> WorkerError {
-    WorkerError::System(format!("the system gives no {what}: {error}"))
+/// What comes from elsewhere than the scheduler: how cards do, signals, the end of the parent.
+fn listen(options: &Options, inbox: &Sender<Event>) -> Result<(), WorkerError> {
+    gauges::start(inbox).map_err(|e| no("thread", &e))?;
+    stop::on_signals(inbox.clone())?;
+    options.parent_pipe.then(|| stop::on_parents_end(inbox.clone())).transpose().map(drop)
 }
 
 /// Who ends this worker's programs if it is killed.

@@ -63,6 +63,9 @@ pub struct Options {
     /// directory
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "10", value_parser = clap::value_parser!(u16).range(1..))]
     pub keep_failed: Option<u16>,
+    /// Measure nothing for the farm: nobody sees what this machine and the units on it use
+    #[arg(long)]
+    pub no_monitor: bool,
     /// Say once a period what this machine is, what waits and runs, how busy each slot was, for how long none was
     #[arg(long)]
     pub verbose: bool,

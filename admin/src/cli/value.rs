@@ -92,11 +92,12 @@ pub(super) fn job_state() -> impl TypedValueParser<Value = JobState> {
 }
 
 pub(super) fn role() -> impl TypedValueParser<Value = Role> {
-    choice(Role::ALL, Role::word, |role| match role {
+    choice(Role::BY_JOIN_KEY, Role::word, |role| match role {
         Role::Worker => "Computes",
         Role::Observer => "Looks at jobs, nodes and results",
         Role::Operator => "Also submits and steers",
         Role::Admin => "Also governs the keys",
+        Role::Peer => "Links with other posts",
     })
 }
 

@@ -238,6 +238,7 @@ pub(crate) mod testing {
             needs: None,
             merge: None,
             trust: None,
+            usage: None,
         }
     }
 }

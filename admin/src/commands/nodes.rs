@@ -9,7 +9,7 @@ use starfarm_protocol::limits::DATAGRAM_BYTES_MAX;
 use starfarm_protocol::state::NodeState;
 use starfarm_protocol::wire::CardFigures;
 
-use super::{Context, explain};
+use super::{Context, explain, usage};
 use crate::cli::Node;
 use crate::client::Client;
 use crate::failure::{Exit, Failure};
@@ -234,6 +234,7 @@ pub(super) fn figures(node: &NodeInfo) -> Vec<(&'static str, Cell)> {
         ("accelerators", Cell::new(accelerators)),
         ("slots", Cell::new(format!("{} of {} taken", node.slots_taken, node.slots))),
     ]);
+    rows.extend(node.usage.iter().flat_map(usage::of_node));
     rows.extend(busyness(node));
     rows.extend(node.rate.as_ref().map(|of| ("each core", Cell::new(rate(of)))));
     rows.extend(devices(node));

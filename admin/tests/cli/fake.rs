@@ -17,8 +17,9 @@ use starfarm_protocol::admin::frames::FrameReader;
 use starfarm_protocol::admin::pieces::answer_frames;
 use starfarm_protocol::admin::{
     ConflictInfo, DoubtfulInfo, Error, ErrorCode, EventLine, Explanation, Fact, FactValue, FailedInfo,
-    HitInfo, JobInfo, KeyInfo, LostOutputs, NeedsInfo, NodeInfo, OutputInfo, OutputLoss, Reason, Refusal,
-    Request, Response, ResultsPage, Rule, SizeInfo, StatusInfo, StreamInfo, Subject, TrustInfo, UntrueInfo,
+    HitInfo, JobInfo, JobUsage, KeyInfo, LostOutputs, NeedsInfo, NodeInfo, OutputInfo, OutputLoss, Reason,
+    Refusal, Request, Response, ResultsPage, Rule, SizeInfo, Spread, StatusInfo, StreamInfo, Subject,
+    TrustInfo, UntrueInfo,
 };
 use starfarm_protocol::ids::{ContentHash, FarmId, JobId, NodeId, PublicKey};
 use starfarm_protocol::join::JoinFile;
@@ -158,6 +159,7 @@ fn job(id: u64) -> JobInfo {
         waits_for: vec![JobId(1)],
         needs: (id == 7).then_some(NeedsInfo { slots: 4, memory_bytes: 2 << 30, gpus: 0.5 }),
         merge: None,
+        usage: (id == 7).then_some(usage()),
         trust: Some(TrustInfo {
             check: Share::of_millionths(10_000).unwrap(),
             units_checked: Units(7),
@@ -321,6 +323,11 @@ fn join_file() -> String {
 /// What the long output of the made-up results holds.
 pub(crate) fn long_output() -> Vec<u8> {
     "long output\n".repeat(100).into_bytes()
+}
+
+fn usage() -> JobUsage {
+    let cores = Spread { min: 0.5, avg: 0.75, max: 1.0, sum: 1.5 };
+    JobUsage { cpu_cores: Some(cores), units: 2, from: 1, of: 2, age_seconds: 0.5, ..JobUsage::default() }
 }
 
 fn failed_unit() -> FailedInfo {

@@ -5,11 +5,13 @@
 //! | file | holds |
 //! | --- | --- |
 //! | `words`, `refusal` | what stages, the runtime and others say to each other, and why something cannot be done |
-//! | `values` | messages of values: triples of id, length and value |
+//! | `values`, `ids`, `summary` | messages of values: triples of id, length and value; what the ids mean; many numbers in four |
 //! | `stage` | what a type of stages is made of, and what a stage can do |
 //! | `graph` | stages, their names and the edges between them: the only code that changes these |
 //! | `timers`, `flow` | when something happens; messages on their way |
 //! | `runtime` | the turn: who is told what, and in which order |
+//! | `running` | what each job's units use, out of the worker's file `running` |
+//! | `picture` | what the front knows: the newest figures of each post, and what they come to by job |
 //! | `modules` | types of stages that need nothing from outside |
 //!
 //! Sensors, sockets and files live elsewhere; the clock comes in as an argument.
@@ -18,17 +20,23 @@
 
 mod flow;
 mod graph;
+pub mod ids;
 mod modules;
+mod picture;
 mod refusal;
+pub mod running;
 mod runtime;
 mod stage;
+mod summary;
 mod timers;
 mod values;
 mod words;
 
 pub use modules::PURE;
+pub use picture::{Figures, JobFigures, Picture};
 pub use refusal::Refusal;
 pub use runtime::{Losses, Runtime};
 pub use stage::{Context, Module, Stage, Type};
+pub use summary::Summary;
 pub use values::{Message, Triple, Triples, ValueId};
 pub use words::{Hook, Order, Side, StageNumber, TimerName, When, Who, Word};

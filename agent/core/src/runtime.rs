@@ -28,6 +28,8 @@ pub struct Losses {
     pub cut_off: u64,
     /// Orders of stages, and words for them, that could not be carried out.
     pub refused: u64,
+    /// Values that stages could not take.
+    pub not_taken: u64,
 }
 
 /// An agent's graph and its timers, with all that is on its way.
@@ -223,8 +225,10 @@ impl Runtime {
         ask: impl FnOnce(&mut dyn Stage, &mut Context<'_>) -> T,
     ) -> T {
         let (number, mut stage) = self.graph.take(slot).expect("a stage is asked one thing at a time");
-        let Self { made: flow, orders, waiting, .. } = self;
-        let answer = ask(&mut *stage, &mut Context { number, slot, now_us, flow, orders, waiting });
+        let Self { made: flow, orders, waiting, losses, .. } = self;
+        let not_taken = &mut losses.not_taken;
+        let mut context = Context { number, slot, now_us, flow, orders, waiting, not_taken };
+        let answer = ask(&mut *stage, &mut context);
         self.graph.back(slot, stage);
         answer
     }

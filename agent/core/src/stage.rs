@@ -40,6 +40,7 @@ pub struct Context<'a> {
     pub(crate) flow: &'a mut Flow,
     pub(crate) orders: &'a mut VecDeque<Order>,
     pub(crate) waiting: &'a mut Vec<StageNumber>,
+    pub(crate) not_taken: &'a mut u64,
 }
 
 impl Context<'_> {
@@ -64,6 +65,12 @@ impl Context<'_> {
         if !self.waiting.contains(&self.number) {
             self.waiting.push(self.number);
         }
+    }
+
+    /// Counts values that the stage could not take: it had no room for what it would have to remember, or they were none of
+    /// those that it computes with.
+    pub fn not_taken(&mut self, values: u64) {
+        *self.not_taken += values;
     }
 
     /// Has the runtime do something, after what it is about. What cannot be done is counted.

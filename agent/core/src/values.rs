@@ -19,11 +19,23 @@ pub struct Triple<'a> {
     pub value: &'a [u8],
 }
 
-impl Triple<'_> {
+impl<'a> Triple<'a> {
     /// The value, if it is one number of 64 bits.
     pub fn number(&self) -> Option<u64> {
         self.value.try_into().ok().map(u64::from_le_bytes)
     }
+
+    /// The numbers of 64 bits that the value is, one or several; none where it is anything else.
+    pub fn numbers(&self) -> Option<impl Iterator<Item = u64> + use<'a>> {
+        numbers(self.value)
+    }
+}
+
+/// The same of a value alone.
+pub(crate) fn numbers(value: &[u8]) -> Option<impl Iterator<Item = u64>> {
+    let (numbers, rest) = value.as_chunks();
+    let is_numbers = rest.is_empty() && !numbers.is_empty();
+    is_numbers.then(|| numbers.iter().map(|number| u64::from_le_bytes(*number)))
 }
 
 /// The triples of a message, whose bytes were checked.
@@ -121,6 +133,11 @@ impl<'a> Message<'a> {
     pub fn put_all(&mut self, triples: Triples<'_>) {
         triples.into_iter().for_each(|triple| self.put(triple.id, triple.value));
     }
+
+    /// Counts values that there was no room for before they came here.
+    pub(crate) fn leave_out(&mut self, triples: u64) {
+        *self.left_out += triples;
+    }
 }
 
 #[cfg(test)]
@@ -147,6 +164,16 @@ mod tests {
         let lengths: Vec<_> = triples.into_iter().map(|triple| (triple.id.0, triple.value.len())).collect();
         assert_eq!(lengths, [(1, 8), (70_000, 0), (3, 300)]);
         assert_eq!(written(|message| message.put_all(triples)).0, bytes);
+    }
+
+    #[test]
+    fn a_value_is_as_many_numbers_as_it_has_room_for_or_none() {
+        let numbers = |value: &[u8]| {
+            Triple { id: ValueId(1), value }.numbers().map(|numbers| numbers.collect::<Vec<_>>())
+        };
+        assert_eq!(numbers(&7_u64.to_le_bytes()), Some(vec![7]));
+        assert_eq!(numbers(&[7_u64.to_le_bytes(), u64::MAX.to_le_bytes()].concat()), Some(vec![7, u64::MAX]));
+        assert_eq!((numbers(&[]), numbers(&[0; 9])), (None, None));
     }
 
     #[test]

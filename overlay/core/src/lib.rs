@@ -1,5 +1,15 @@
-//! What the monitoring tree decides, pure: no socket, no clock, no chance. Today that is where the processes of a tree
-//! stand ([`plan`]); links, agents and what they report live elsewhere.
+//! What the monitoring tree decides, pure: no socket, no clock, no chance.
+//!
+//! | file | holds |
+//! | --- | --- |
+//! | `plan` | where the processes of a tree stand, and who is attached to whom |
+//! | `front` | what the scheduler knows of its tree, and wants of its nodes |
+//! | `lanes` | what waits to leave by a link |
+//!
+//! Sockets live in `starfarm-overlay`, what agents measure in `starfarm-agent-core`.
 #![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod front;
+pub mod lanes;
 pub mod plan;

@@ -12,9 +12,11 @@ pub mod shape;
 pub mod topology;
 
 pub use fuzzy::{Features, Grade, Judged, Operator, Weights};
-pub use post::{Kind, Post};
+pub use post::Post;
 
 use std::collections::BTreeMap;
+
+use starfarm_protocol::orders::PostKind;
 
 use shape::Shape;
 use topology::{Process, Topology};
@@ -120,7 +122,7 @@ impl Plan {
     /// processes of a host are numbered from 0.
     pub fn topology(&self, front: &str) -> Topology {
         let mut numbers = BTreeMap::<&str, u32>::new();
-        let posts = self.posts.iter().filter(|post| post.kind != Kind::Be);
+        let posts = self.posts.iter().filter(|post| post.kind != PostKind::Be);
         let processes = posts.map(|post| {
             let host = post.host.map_or(front, |host| &self.hosts[host].name);
             let next = numbers.entry(host).or_default();

@@ -1,7 +1,8 @@
 //! Whole plans: everybody has a parent, nobody has too many children, and who can be on one host is.
 
 use starfarm_overlay_core::plan::attach::attach;
-use starfarm_overlay_core::plan::{Features, Host, Kind, Plan, Strategy, Weights, plan};
+use starfarm_overlay_core::plan::{Features, Host, Plan, Strategy, Weights, plan};
+use starfarm_protocol::orders::PostKind;
 
 fn host(name: &str, backends: u32) -> Host {
     let features =
@@ -24,14 +25,16 @@ fn check(plan: &Plan, fanout: u32) {
     let children = children(plan);
     for (at, post) in plan.posts.iter().enumerate() {
         match post.parent {
-            None => assert_eq!((at, post.kind, post.host), (0, Kind::Fe, None)),
+            None => assert_eq!((at, post.kind, post.host), (0, PostKind::Fe, None)),
             Some(parent) => {
                 assert!(parent < at, "a parent stands before its children");
                 let above = plan.posts[parent].kind;
                 let fits = match post.kind {
-                    Kind::Fe => false,
-                    Kind::Cp | Kind::Ibe => matches!(above, Kind::Fe | Kind::Cp),
-                    Kind::Be => matches!(above, Kind::Ibe) || (above == Kind::Fe && plan.cp_levels == 0),
+                    PostKind::Fe | PostKind::Ap => false,
+                    PostKind::Cp | PostKind::Ibe => matches!(above, PostKind::Fe | PostKind::Cp),
+                    PostKind::Be => {
+                        matches!(above, PostKind::Ibe) || (above == PostKind::Fe && plan.cp_levels == 0)
+                    }
                 };
                 assert!(fits, "{:?} below {above:?}", post.kind);
             }
@@ -40,7 +43,7 @@ fn check(plan: &Plan, fanout: u32) {
     }
     for (at, host) in plan.hosts.iter().enumerate() {
         let on_it = plan.posts.iter().filter(|post| post.host == Some(at));
-        let (bes, cps) = on_it.partition::<Vec<&_>, _>(|post| post.kind == Kind::Be);
+        let (bes, cps) = on_it.partition::<Vec<&_>, _>(|post| post.kind == PostKind::Be);
         assert_eq!((bes.len(), cps.len()), (host.backends as usize, host.cps as usize), "{}", host.name);
     }
 }
@@ -64,7 +67,7 @@ fn a_small_farm_needs_no_cps_and_a_larger_one_has_them_beside_its_back_ends() {
     let forty = plan(farm(&[1; 40]), &Strategy::Average, 4);
     assert_eq!(forty.cp_levels, 2);
     let same_host = forty.posts.iter().filter(|post| {
-        post.kind == Kind::Be && post.parent.is_some_and(|parent| forty.posts[parent].host == post.host)
+        post.kind == PostKind::Be && post.parent.is_some_and(|parent| forty.posts[parent].host == post.host)
     });
     assert_eq!(same_host.count(), 10, "each IBE has the back end of its host");
 }

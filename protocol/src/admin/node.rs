@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::usage::NodeUsage;
 use crate::devices::{DeviceKind, DeviceState, SlotKind};
 use crate::ids::{Boot, JobId, NodeId, PublicKey};
 use crate::state::{IdleReason, NodeState};
@@ -121,6 +122,9 @@ pub struct NodeInfo {
     /// How its cards do, as their drivers say, by its last heartbeat; empty where nothing is known.
     #[serde(default)]
     pub cards: Vec<CardFigures>,
+    /// What its machine uses; null where the monitor knows nothing of it.
+    #[serde(default)]
+    pub usage: Option<NodeUsage>,
 }
 
 /// How fast a slot computes a job.

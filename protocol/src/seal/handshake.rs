@@ -8,6 +8,7 @@
 use snow::HandshakeState;
 
 use super::cookie::{Cookie, CookieJar, Disguise, INITIATIONS_PER_SECOND, LoadMeter, SECOND_US, Shown};
+use super::door::Door;
 use super::error::SealError;
 use super::keys::{Secret, StaticKey, is_valid_name};
 use super::packet::{
@@ -17,7 +18,7 @@ use super::packet::{
 use super::refusal::Refusal;
 use super::role::Role;
 use super::session::{Cipher, Session};
-use super::store::{Claim, KeyStore};
+use super::store::Claim;
 use super::{PROLOGUE, SEAL_VERSION, noise_builder};
 use crate::ids::{Boot, Epoch, FarmId, PublicKey};
 
@@ -259,13 +260,13 @@ impl Responder {
     /// [`SealError::Malformed`]; [`SealError::UnknownJoinKey`]: without its secret no answer could be
     /// sealed; [`SealError::Forged`]: made by somebody who does not know our public key, or damaged;
     /// [`SealError::Busy`]: there are too many from this address, or in all.
-    pub fn answer(&mut self, keys: &KeyStore, request: &Request<'_>) -> Result<Reply, SealError> {
+    pub fn answer(&mut self, door: &impl Door, request: &Request<'_>) -> Result<Reply, SealError> {
         let header = InitiationHeader::read(request.datagram)?;
         if header.mode.stream != self.mode.stream {
             return Err(SealError::Malformed("an initiation for another transport"));
         }
         // Strangers who know no join key id end here, before any costly arithmetic.
-        let join_key = keys.join_key(&header.join_key).ok_or(SealError::UnknownJoinKey)?;
+        let secret = door.secret(&header.join_key).ok_or(SealError::UnknownJoinKey)?;
         if self.load.is_over(request.now_us) {
             // A stream's address has been shown by its own handshake.
             if !header.mode.stream && !self.shows(request) {
@@ -275,11 +276,11 @@ impl Responder {
                 return Err(SealError::Busy);
             }
         }
-        let (noise, mut claim) = self.read_initiation(&header, request.datagram, &join_key.secret)?;
-        match self.judge(keys, &header, &claim, request.now_us) {
+        let (noise, mut claim) = self.read_initiation(&header, request.datagram, secret)?;
+        match self.judge(door, &header, &claim, request.now_us) {
             Ok(role) => {
-                if let Some(entry) = keys.key(&claim.key) {
-                    claim.name.clone_from(&entry.name);
+                if let Some((name, _)) = door.known(&claim.key) {
+                    name.clone_into(&mut claim.name);
                 }
                 let (noise, bytes) =
                     self.respond(noise, &header, 0, Some(role), request.index, String::new())?;
@@ -287,8 +288,7 @@ impl Responder {
                 Ok(Reply::Accepted { bytes, pending: Pending { peer: Peer { claim, role }, established } })
             }
             Err(refusal) => {
-                let enrolled = keys.key(&claim.key).map(|entry| (entry.name.as_str(), entry.role));
-                let words = refusal.words(&claim.name, header.version, enrolled);
+                let words = refusal.words(&claim.name, header.version, door.known(&claim.key));
                 let (_, bytes) = self.respond(noise, &header, refusal as u8, None, 0, words)?;
                 Ok(Reply::Refused { bytes, refusal, claim })
             }
@@ -332,7 +332,7 @@ impl Responder {
     /// Version and mode first: a stranger to our version may mean something else by the rest.
     fn judge(
         &self,
-        keys: &KeyStore,
+        door: &impl Door,
         header: &InitiationHeader,
         claim: &Claim,
         now_us: u64,
@@ -343,7 +343,7 @@ impl Responder {
         if header.mode.plain != self.mode.plain {
             return Err(Refusal::SealMismatch);
         }
-        keys.admit(claim, now_us / SECOND_US)
+        door.admit(claim, now_us / SECOND_US)
     }
 
     fn respond(

@@ -32,6 +32,8 @@ words! {
         OtherName = 8 => "the key is enrolled under another name",
         /// Too many new keys came with the join key: this one may come later.
         Crowded = 9 => "too many machines join with this join file",
+        /// The scheduler has not named this post to the one that it calls.
+        NoVoucher = 10 => "the scheduler has not vouched for it",
     }
 }
 
@@ -70,6 +72,9 @@ impl Refusal {
                 "too many machines join with this join file: {JOIN_BURST} may at once, then {JOINS_PER_SECOND} a second, \
                  {KEYS_PER_JOIN_KEY} in all; this one goes on trying"
             ),
+            Self::NoVoucher => {
+                "the scheduler has not named this post to the one that it calls: ask the scheduler for its place anew".into()
+            }
         }
     }
 }
@@ -91,11 +96,11 @@ mod tests {
     #[test]
     fn numbers_are_pinned_and_come_back() {
         let codes: Vec<u8> = Refusal::ALL.iter().map(|&r| r as u8).collect();
-        assert_eq!(codes, [1, 2, 3, 4, 5, 6, 7, 8, 9]);
+        assert_eq!(codes, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
         for &refusal in Refusal::ALL {
             assert_eq!(Refusal::from_number(refusal as u8), Some(refusal));
         }
         assert_eq!(Refusal::from_number(0), None);
-        assert_eq!(Refusal::from_number(10), None);
+        assert_eq!(Refusal::from_number(11), None);
     }
 }

@@ -14,6 +14,8 @@ words! {
         Operator = 3 => "operator",
         /// Everything but computing, keys included.
         Admin = 4 => "admin",
+        /// A post that the scheduler has vouched for: it links with other posts, and nothing else. No join key gives it.
+        Peer = 5 => "peer",
     }
 }
 
@@ -28,13 +30,19 @@ pub enum Action {
     Steer,
     /// List, add and revoke keys; forget nodes; stop the farm.
     Govern,
+    /// Be a neighbour in a tree of posts.
+    Link,
 }
 
 impl Role {
+    /// Those that a join key can give.
+    pub const BY_JOIN_KEY: &'static [Self] = &[Self::Worker, Self::Observer, Self::Operator, Self::Admin];
+
     /// Whether a peer of this role may do `action`.
     pub fn may(self, action: Action) -> bool {
         match self {
             Self::Worker => action == Action::Work,
+            Self::Peer => action == Action::Link,
             Self::Observer => action == Action::Watch,
             Self::Operator => matches!(action, Action::Watch | Action::Steer),
             Self::Admin => matches!(action, Action::Watch | Action::Steer | Action::Govern),
@@ -49,22 +57,24 @@ mod tests {
     #[test]
     fn each_role_may_do_its_own_part_only() {
         let table = [
-            (Role::Worker, [true, false, false, false]),
-            (Role::Observer, [false, true, false, false]),
-            (Role::Operator, [false, true, true, false]),
-            (Role::Admin, [false, true, true, true]),
+            (Role::Worker, [true, false, false, false, false]),
+            (Role::Observer, [false, true, false, false, false]),
+            (Role::Operator, [false, true, true, false, false]),
+            (Role::Admin, [false, true, true, true, false]),
+            (Role::Peer, [false, false, false, false, true]),
         ];
         for (role, expected) in table {
-            let may = [Action::Work, Action::Watch, Action::Steer, Action::Govern].map(|a| role.may(a));
+            let actions = [Action::Work, Action::Watch, Action::Steer, Action::Govern, Action::Link];
+            let may = actions.map(|action| role.may(action));
             assert_eq!(may, expected, "{role}");
         }
     }
 
     #[test]
     fn numbers_are_pinned() {
-        assert_eq!(Role::ALL.iter().map(|&role| role as u8).collect::<Vec<_>>(), [1, 2, 3, 4]);
+        assert_eq!(Role::ALL.iter().map(|&role| role as u8).collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
         assert_eq!(Role::from_number(0), None);
-        assert_eq!(Role::from_number(5), None);
+        assert_eq!(Role::from_number(6), None);
         for &role in Role::ALL {
             assert_eq!(Role::from_number(role as u8), Some(role));
         }

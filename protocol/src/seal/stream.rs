@@ -11,12 +11,13 @@
 
 use std::sync::Arc;
 
+use super::door::Door;
 use super::error::SealError;
 use super::handshake::{Accepted, Initiator, Introduction, Peer, Pending, Reply, Request, Responder};
-use super::packet::{Mode, TAG_BYTES};
+use super::packet::{InitiationHeader, Mode, TAG_BYTES};
 use super::refusal::Refusal;
 use super::session::Cipher;
-use super::store::KeyStore;
+use crate::ids::JoinKeyId;
 
 /// Bytes of a frame's length.
 pub const FRAME_HEADER_BYTES: usize = 4;
@@ -139,16 +140,21 @@ pub fn call(who: &Introduction<'_>) -> Result<(Initiator, Vec<u8>), SealError> {
 /// As [`Responder::answer`]; the connection must then be closed without an answer.
 pub fn answer(
     responder: &mut Responder,
-    keys: &KeyStore,
+    door: &impl Door,
     body: &[u8],
     source: &[u8],
     now_us: u64,
 ) -> Result<(Vec<u8>, Result<Pending, Refusal>), SealError> {
-    match responder.answer(keys, &Request { datagram: body, source, index: 0, now_us })? {
+    match responder.answer(door, &Request { datagram: body, source, index: 0, now_us })? {
         Reply::Accepted { bytes, pending } => Ok((frame(&bytes), Ok(pending))),
         Reply::Refused { bytes, refusal, .. } => Ok((frame(&bytes), Err(refusal))),
         Reply::Cookie { .. } => Err(SealError::Malformed("a responder for streams is needed here")),
     }
+}
+
+/// The join key id that the body of a stream's first frame names, by which whoever answers finds its door.
+pub fn join_key(body: &[u8]) -> Option<JoinKeyId> {
+    InitiationHeader::read(body).ok().map(|header| header.join_key)
 }
 
 impl Pending {
@@ -161,14 +167,14 @@ impl Pending {
     /// another key took the name. The connection must be closed.
     pub fn confirm(
         self,
-        keys: &mut KeyStore,
+        door: &mut impl Door,
         body: &[u8],
         out: &mut Vec<u8>,
         now_unix: u64,
     ) -> Result<(Stream, Peer, bool), SealError> {
         let mut stream = Stream::new(self.established.cipher);
         stream.opener.open(body, out)?;
-        let store_changed = keys.enrol(&self.peer.claim, now_unix).map_err(SealError::Refused)?;
+        let store_changed = door.enrol(&self.peer.claim, now_unix).map_err(SealError::Refused)?;
         Ok((stream, self.peer, store_changed))
     }
 }

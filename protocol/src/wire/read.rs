@@ -57,6 +57,7 @@ kinds! {
     37 REVOKE Revoke(Revoke = Field::read);
     38 PACE Pace(Pace = Field::read);
     39 NEEDS Needs(Needs = needs);
+    40 DOORBELL Doorbell(Doorbell = Field::read);
 }
 
 /// Walks the messages of an opened datagram. After an error it ends.

@@ -86,6 +86,7 @@ fn sample() -> Vec<u8> {
         p.devices(&devices());
         p.offer_of(&offer(13), Resources::ONE_SLOT, SlotKind(2));
         p.card(&card());
+        p.doorbell(&Doorbell { newest: 1 << 40 });
     })
 }
 
@@ -133,9 +134,10 @@ fn every_message_comes_back_as_it_was() {
     assert_eq!(
         kinds.join(" "),
         "Hello TaskAck Results Feedback Heartbeat Welcome Offers ResultAck HeartbeatAnswer Revoke \
-         Facts Load Ages Bye Pace TimeLeft Has Needs Offers Devices SlotKind Offers Card"
+         Facts Load Ages Bye Pace TimeLeft Has Needs Offers Devices SlotKind Offers Card \
+         Doorbell"
     );
-    assert_eq!(read[22], Message::Card(card()));
+    assert_eq!(read[22..], [Message::Card(card()), Message::Doorbell(Doorbell { newest: 1 << 40 })]);
     assert_eq!(read[19..21], [Message::Devices(devices()), Message::SlotKind(SlotKind(2))]);
     assert_eq!(read[16], Message::Has(Resources::new(0, 7)));
     assert_eq!(read[17], Message::Needs(Needs { job: JobId(7), run: Resources::new(2, 5) }));

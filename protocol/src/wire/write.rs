@@ -243,4 +243,5 @@ plain! {
     card(Card): CARD;
     revoke(Revoke): REVOKE;
     pace(Pace): PACE;
+    doorbell(Doorbell): DOORBELL;
 }

@@ -130,6 +130,8 @@ pub(crate) struct Node {
 
     pub(crate) to_tell: ToTell,
     pub(crate) totals: NodeTotals,
+    /// The number of its newest orders, which it hears elsewhere; 0: there are none.
+    pub(crate) orders: u64,
     /// What watchers were told of it.
     pub(crate) told: Told,
 }
@@ -216,6 +218,8 @@ pub(crate) struct Run {
 #[derive(Debug, Default)]
 pub(crate) struct ToTell {
     pub(crate) welcome: bool,
+    /// There are new orders.
+    pub(crate) ring: bool,
     pub(crate) answer: Option<u32>,
     pub(crate) acks: Vec<(u64, u64)>,
     pub(crate) acks_count: usize,
@@ -297,6 +301,7 @@ impl Node {
             rating: Rating::new(now_us, Settings::DEFAULT.period_us),
             allowances: Allowances::new(now_us),
             to_tell: ToTell::default(),
+            orders: 0,
             totals: NodeTotals::default(),
             told: Told::default(),
         }

@@ -6,7 +6,8 @@ use starfarm_events::Event;
 use starfarm_protocol::ids::{Attempt, NodeId};
 use starfarm_protocol::limits::{PLAIN_BYTES_MAX, PROTOCOL_VERSION, RIDE_US};
 use starfarm_protocol::wire::{
-    HeartbeatAnswer, MESSAGE_HEAD_BYTES, OFFER_ENTRY_BYTES, OFFER_HEAD_BYTES, Offer, Packer, Welcome,
+    Doorbell, HeartbeatAnswer, MESSAGE_HEAD_BYTES, OFFER_ENTRY_BYTES, OFFER_HEAD_BYTES, Offer, Packer,
+    Welcome,
 };
 
 use crate::deed::{Deed, Deeds};
@@ -36,7 +37,8 @@ impl Farm {
         let tell = &node.to_tell;
         let acks_due = !tell.acks.is_empty()
             && (tell.acks_count >= ACKS_PROMPT || now_us >= tell.acks_since_us + RIDE_US);
-        let has_news = offers > 0 || acks_due || tell.answer.is_some() || tell.revokes().len() > 0;
+        let has_news =
+            offers > 0 || acks_due || tell.answer.is_some() || tell.ring || tell.revokes().len() > 0;
         if tell.welcome || listens && has_news {
             let mut packer = Packer::new();
             // Before its hello, and in another version, it hears who we are and nothing else.
@@ -58,6 +60,9 @@ impl Farm {
             if let Some(number) = tell.answer {
                 packer.heartbeat_answer(&HeartbeatAnswer { number, credit, epoch: self.config.epoch });
             }
+            if (tell.ring || tell.answer.is_some()) && node.orders > 0 {
+                packer.doorbell(&Doorbell { newest: node.orders });
+            }
             packer.result_ack(credit, &tell.acks);
             tell.revokes().for_each(|revoke| packer.revoke(&revoke));
             let jobs = &self.jobs;
@@ -69,6 +74,15 @@ impl Farm {
             });
             self.send(id, packer, deeds);
         }
+    }
+
+    /// The newest orders of the node with that name, which it hears elsewhere, have this number: it is told so at once, and
+    /// with each answer to a heartbeat. 0: it has none.
+    pub fn ring(&mut self, name: &str, newest: u64) {
+        let Some((id, _)) = self.nodes.iter().find(|(_, node)| *node.name == *name) else { return };
+        let node = self.nodes.at_mut(id);
+        (node.orders, node.to_tell.ring) = (newest, newest > 0);
+        self.nodes.mark(id);
     }
 
     fn send(&mut self, id: NodeId, mut packer: Packer, deeds: &mut Deeds) {

@@ -84,6 +84,7 @@ impl Farm {
             failures: self.failures(job.units.failed.page(0, FAILURES_SHOWN)),
             conflicts: conflicts.collect(),
             trust: self.trust_info(job),
+            usage: None,
             ..self.job_info(job, now_us)
         })
     }
@@ -221,6 +222,7 @@ impl Farm {
             waits_for,
             merge: None,
             trust: None,
+            usage: None,
         }
     }
 
@@ -470,6 +472,7 @@ fn node_info(id: NodeId, node: &mut Node, held: usize, taken: Resources, now_us:
         rate: None,
         devices: Vec::new(),
         cards: node.cards.clone(),
+        usage: None,
     }
 }
 

@@ -11,6 +11,7 @@ pub(crate) mod door;
 mod hits;
 mod jobs;
 mod lost;
+mod orders;
 mod put;
 mod retention;
 mod room;
@@ -22,6 +23,8 @@ use std::sync::Arc;
 
 use starfarm_protocol::admin::frames::ADMIN_STREAM;
 use starfarm_protocol::bulk::BULK;
+use starfarm_protocol::link::LINK;
+use starfarm_protocol::orders::ORDERS;
 use starfarm_protocol::seal::{Action, Role};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::time::timeout;
@@ -131,10 +134,15 @@ async fn sealed(desk: &Arc<Desk>, stream: tokio::net::TcpStream, number: u64) ->
     let shaken = timeout(HANDSHAKE_MAX, Channel::sealed(desk, stream)).await;
     desk.door.lock().expect("a panic under the lock ends the process").leave(number);
     let (mut channel, peer, first) = shaken??;
+    let tree = desk.house.tree.as_deref();
+    if let (Some(tree), Some(&LINK), true) = (tree, first.first(), peer.role.may(Action::Link)) {
+        return channel.hand_over(tree, &peer, first);
+    }
     let Some(_place) = desk.places.remote() else { return Ok(()) };
     let serve = async {
         match first[..] {
             [BULK] if peer.role.may(Action::Work) => bulk::serve(desk, &mut channel, &peer).await,
+            [ORDERS] if peer.role.may(Action::Work) => orders::serve(desk, tree, &mut channel, &peer).await,
             [ADMIN_STREAM] if peer.role.may(Action::Watch) => {
                 admin::serve(desk, &mut channel, peer.role, &peer.claim.name).await
             }

@@ -259,7 +259,7 @@ impl ResultThread {
         let now_us = self.house.shared.now_us();
         let request = Request { datagram, source: source.as_bytes(), index, now_us };
         let keys = self.house.keys.lock().expect("a panic under the lock ends the process");
-        let Ok(reply) = self.responder.answer(&keys, &request) else {
+        let Ok(reply) = self.responder.answer(&*keys, &request) else {
             drop(keys);
             return self.refuse();
         };

@@ -36,6 +36,7 @@ fn datagrams() -> Vec<Vec<u8>> {
     golden(&[
         "able",
         "bye",
+        "doorbell",
         "facts",
         "first-datagram",
         "has",
@@ -70,6 +71,7 @@ fn packed(message: &Message<'_>) -> Option<Vec<u8>> {
         Message::HeartbeatAnswer(answer) => packer.heartbeat_answer(answer),
         Message::Revoke(revoke) => packer.revoke(revoke),
         Message::Pace(pace) => packer.pace(pace),
+        Message::Doorbell(bell) => packer.doorbell(bell),
         Message::Has(has) => packer.has(has),
         Message::Bye => packer.bye(),
         _ => return None,

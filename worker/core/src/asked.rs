@@ -64,6 +64,11 @@ impl Worker {
         self.link.pace
     }
 
+    /// The number of the newest orders, as the scheduler last said; 0 where it named none.
+    pub fn newest_orders(&self) -> u64 {
+        self.link.newest_orders
+    }
+
     /// [`Worker::drain`] was called.
     pub fn is_draining(&self) -> bool {
         self.drain.is_some()

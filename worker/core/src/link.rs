@@ -27,6 +27,8 @@ pub(crate) struct Link {
     heartbeat_us: u64,
     /// As the scheduler last said; the defaults until it does.
     pub(crate) pace: Pace,
+    /// The number of the newest orders, as the scheduler last said; 0: none.
+    pub(crate) newest_orders: u64,
     /// Number of the last heartbeat.
     pub(crate) number: u32,
     unanswered: u32,
@@ -47,6 +49,7 @@ impl Link {
             heartbeat_at: u64::MAX,
             heartbeat_us,
             pace: Pace::DEFAULT,
+            newest_orders: 0,
             number: 0,
             unanswered: 0,
             hint_at: 0,

@@ -134,7 +134,12 @@ impl Worker {
             Message::Needs(said) => before.needs = Some(said),
             Message::SlotKind(said) => before.kind = said,
             Message::Pace(pace) if believed => self.link.pace = pace,
-            Message::ResultAck(..) | Message::HeartbeatAnswer(_) | Message::Revoke(_) | Message::Pace(_) => {}
+            Message::Doorbell(bell) if believed => self.link.newest_orders = bell.newest,
+            Message::ResultAck(..)
+            | Message::HeartbeatAnswer(_)
+            | Message::Revoke(_)
+            | Message::Pace(_)
+            | Message::Doorbell(_) => {}
             // Words of a worker, which a scheduler has no business saying. Welcomes are taken before.
             Message::Hello(_)
             | Message::TaskAck(_)
@@ -181,6 +186,7 @@ impl Worker {
         if renewed {
             // Another incarnation numbers its attempts anew, and may name no pace.
             self.link.pace = Pace::DEFAULT;
+            self.link.newest_orders = 0;
             deeds.extend(self.scheduler.believe(welcome).map(Deed::Remember));
             self.riders.forget_attempts();
         }

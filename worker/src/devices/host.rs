@@ -122,7 +122,8 @@ impl Lost {
 /// Starts a child for `work`: this same program. The worker's own arguments are there to be seen: whose child it is.
 pub(super) fn start(work: HostWork) -> io::Result<Relative> {
     let mut command = Command::new("/proc/self/exe");
-    command.arg0("starfarm-slot-host").arg(format!("{FLAG}{}", work.word()));
+    let name = if work == HostWork::Agent { "starfarm-agent" } else { "starfarm-slot-host" };
+    command.arg0(name).arg(format!("{FLAG}{}", work.word()));
     command.args(std::env::args_os().skip(1));
     // Devices are numbered as the files of the driver number cards.
     command.env("CUDA_DEVICE_ORDER", "PCI_BUS_ID");

@@ -67,6 +67,7 @@ pub(crate) fn serve(work: HostWork, prepare: Prepare, watch: Watch) -> io::Resul
             output.write_all(&serde_json::to_vec(&listed.map_err(|error| error.to_string()))?)
         }
         HostWork::Watch => watch(output),
+        HostWork::Agent => starfarm_agent::serve(output),
         HostWork::Device(number) => {
             let voice = Arc::new(Voice { output: Mutex::new(output), is_busy: AtomicBool::new(true) });
             let stopped = Arc::new(AtomicU64::new(0));

@@ -19,14 +19,17 @@ pub(crate) enum HostWork {
     Device(usize),
     /// To tell how cards do.
     Watch,
+    /// To hold a post of the monitoring tree.
+    Agent,
 }
 
 impl HostWork {
-    /// `list`, `watch`, or a number.
+    /// `list`, `watch`, `agent`, or a number.
     pub(super) fn parse(text: &str) -> Option<Self> {
         match text {
             "list" => Some(Self::List),
             "watch" => Some(Self::Watch),
+            "agent" => Some(Self::Agent),
             _ => text.parse().map(Self::Device).ok(),
         }
     }
@@ -37,6 +40,7 @@ impl HostWork {
             Self::List => "list".to_owned(),
             Self::Device(number) => number.to_string(),
             Self::Watch => "watch".to_owned(),
+            Self::Agent => "agent".to_owned(),
         }
     }
 }

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use starfarm_protocol::bulk::{BULK, Incoming, Reply, Request, chunks};
 use starfarm_protocol::ids::{ContentHash, Epoch, FarmId};
+use starfarm_protocol::orders::{self, ORDERS};
 use starfarm_protocol::seal::line::read_frame;
 use starfarm_protocol::seal::stream::{Stream, answer};
 use starfarm_protocol::seal::{Mode, Responder, StaticKey};
@@ -35,6 +36,9 @@ fn speak(mut socket: TcpStream, shared: &Mutex<Shared>, key: &StaticKey) -> io::
     let (first, mut record) = (frame(&mut socket)?, Vec::new());
     let confirmed = stream.confirm(&mut shared.lock().unwrap().keys, &first, &mut record, 0);
     let (stream, ..) = confirmed.map_err(io::Error::other)?;
+    if record == [ORDERS] {
+        return want_no_post(socket, stream);
+    }
     assert_eq!(record, [BULK]);
     shared.lock().unwrap().streams.0 += 1;
     let ended = Talk { socket, stream, shared, incoming: HashMap::new() }.run();
@@ -42,6 +46,19 @@ fn speak(mut socket: TcpStream, shared: &Mutex<Shared>, key: &StaticKey) -> io::
         shared.lock().unwrap().streams.1 += 1;
     }
     ended
+}
+
+/// The other end of the orders channel, of a scheduler that has no tree.
+fn want_no_post(mut socket: TcpStream, mut stream: Stream) -> io::Result<()> {
+    let mut record = Vec::new();
+    loop {
+        let body = frame(&mut socket)?;
+        stream.opener.open(&body, &mut record).map_err(io::Error::other)?;
+        orders::read::<orders::Report>(&record).unwrap();
+        let mut answer = Vec::new();
+        stream.sealer.seal(&orders::write(&orders::Orders::default()), &mut answer).unwrap();
+        socket.write_all(&answer)?;
+    }
 }
 
 fn frame(socket: &mut TcpStream) -> io::Result<Vec<u8>> {

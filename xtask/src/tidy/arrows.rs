@@ -30,10 +30,23 @@ const MAY_USE: &[(&str, MayUse)] = &[
     // The monitoring tree and its agents, decided; the simulator and the farm use the same.
     ("starfarm-agent-core", MayUse::Only(&["starfarm-protocol"])),
     ("starfarm-overlay-core", MayUse::Only(&["starfarm-protocol"])),
+    ("starfarm-overlay", MayUse::Only(&["starfarm-protocol", "starfarm-overlay-core"])),
     // Sockets and bytes, and how words of others are said.
     ("starfarm-net", MayUse::Only(&["starfarm-protocol"])),
     // Programs: the worker's, and those of whoever else has to see to all that they leave.
     ("starfarm-exec", MayUse::Only(&["starfarm-protocol"])),
+    // What reads the machine, for agents.
+    (
+        "starfarm-agent",
+        MayUse::Only(&[
+            "starfarm-protocol",
+            "starfarm-agent-core",
+            "starfarm-overlay-core",
+            "starfarm-overlay",
+            "starfarm-net",
+            "starfarm-exec",
+        ]),
+    ),
     (
         "starfarm-scheduler",
         MayUse::Only(&[
@@ -44,6 +57,9 @@ const MAY_USE: &[(&str, MayUse)] = &[
             "starfarm-events",
             "starfarm-logs",
             "starfarm-net",
+            "starfarm-overlay",
+            "starfarm-overlay-core",
+            "starfarm-agent-core",
         ]),
     ),
     (
@@ -56,6 +72,7 @@ const MAY_USE: &[(&str, MayUse)] = &[
             "starfarm-opencl",
             "starfarm-exec",
             "starfarm-net",
+            "starfarm-agent",
         ]),
     ),
     // An audit shares no accounting code with the scheduler, so it may not even see it.

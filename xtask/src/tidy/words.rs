@@ -19,7 +19,6 @@ const PURE: &[&str] = &[
 const UNSAFE_ALLOWED: &[(&str, &str)] = &[
     ("kernels/src/avx", "SIMD"),
     ("kernels/src/neon", "SIMD"),
-    ("kernels/src/sha_ni", "SIMD"),
     ("kernels/opencl/src/program.rs", "calls of a device's driver"),
     ("exec/src/", "processes"),
     ("benches/src/bare.rs", "the C library's bare posix_spawn, to compare with"),
@@ -36,6 +35,7 @@ const DAEMONS: &[&str] = &[
     "logs/src/",
     "logs/events/src/",
     "net/src/",
+    "agent/src/",
     "scheduler/",
     "worker/",
     "admin/src/",

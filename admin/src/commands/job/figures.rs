@@ -6,7 +6,7 @@ use starfarm_protocol::job::JobState;
 use starfarm_protocol::reason::Distrust;
 use starfarm_protocol::units::Units;
 
-use crate::commands::{explain, wait};
+use crate::commands::{explain, usage, wait};
 use crate::human;
 use crate::output::table::Cell;
 
@@ -92,6 +92,7 @@ pub(in crate::commands) fn figures(job: &JobInfo) -> Vec<(&'static str, Cell)> {
         ("  resent", Cell::new(human::count(job.totals.resent as f64))),
         ("certificate", Cell::new(certificate(job))),
     ];
+    figures.extend(job.usage.iter().flat_map(usage::of_job));
     if let Some(needs) = job.needs {
         figures.push(("slots of a unit", Cell::new(needs.slots.to_string())));
         figures.push(("memory of a unit", Cell::new(human::memory(needs.memory_bytes))));

@@ -10,7 +10,7 @@ use starfarm_events::{Colour, UNIT_COLOURS, colour};
 use starfarm_logs::replay::by_number;
 use starfarm_protocol::admin::{JobInfo, NodeInfo};
 
-use crate::commands::nodes;
+use crate::commands::{nodes, usage};
 use crate::human;
 use crate::output::Record;
 use crate::output::table::{Align, Cell};
@@ -97,6 +97,12 @@ impl Row for JobInfo {
         words("units", 7, bar).stretches(),
         number("done", 6, |job: &JobInfo, _, _| human::share_of(job.units_done, job).into())
             .sorts(|a, b| share(b).total_cmp(&share(a))),
+        number("cpu", 6, |job: &JobInfo, _, _| known(cores_of(job), usage::cores))
+            .sorts(|a, b| most(cores_of(a)).total_cmp(&most(cores_of(b))))
+            .from(80),
+        number("memory", 9, |job: &JobInfo, _, _| known(memory_of(job), usage::memory))
+            .sorts(|a, b| most(memory_of(a)).total_cmp(&most(memory_of(b))))
+            .from(112),
         number("failed", 7, |job: &JobInfo, _, _| human::units(job.units_failed).into())
             .sorts(|a, b| b.units_failed.cmp(&a.units_failed))
             .from(72),
@@ -132,6 +138,16 @@ impl Row for NodeInfo {
         words("load", 9, |node: &NodeInfo, paint, width| load_bar(node.load_mean(), paint, width))
             // What is not known is below all loads.
             .sorts(|a, b| b.load_mean().partial_cmp(&a.load_mean()).unwrap_or(Ordering::Equal)),
+        number("cpu", 6, |node: &NodeInfo, _, _| known(node.usage.and_then(|of| of.cpu_cores), usage::cores))
+            .sorts(|a, b| {
+                most(a.usage.and_then(|of| of.cpu_cores))
+                    .total_cmp(&most(b.usage.and_then(|of| of.cpu_cores)))
+            })
+            .from(80),
+        number("memory", 9, |node: &NodeInfo, _, _| {
+            known(node.usage.and_then(|of| of.memory_bytes), usage::memory)
+        })
+        .from(120),
         number("queue", 9, |node: &NodeInfo, _, _| format!("{}/{}", node.tasks, node.tasks_queued).into())
             .sorts(|a, b| b.tasks.cmp(&a.tasks)),
         number("speed", 7, |node: &NodeInfo, _, _| human::count(node.power).into())
@@ -157,6 +173,24 @@ impl Row for NodeInfo {
     fn words(&self) -> String {
         format!("{} {}", self.name, self.state)
     }
+}
+
+/// A figure in words, if it is known.
+fn known(figure: Option<f64>, words: fn(f64) -> String) -> Line<'static> {
+    figure.map_or_else(|| "-".to_owned(), words).into()
+}
+
+/// The most goes first, what is not known last.
+fn most(figure: Option<f64>) -> f64 {
+    -figure.unwrap_or(f64::NEG_INFINITY)
+}
+
+fn cores_of(job: &JobInfo) -> Option<f64> {
+    job.usage?.cpu_cores.map(|cores| cores.sum)
+}
+
+fn memory_of(job: &JobInfo) -> Option<f64> {
+    job.usage?.memory_bytes.map(|bytes| bytes.sum)
 }
 
 fn count(count: u64) -> Line<'static> {

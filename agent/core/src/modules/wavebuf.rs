@@ -1,39 +1,39 @@
 //! Consolidation: what comes within one wave leaves as one message, once the wave is over.
 
+use super::messages::Draft;
+use super::settings::{OUT, in_and_out, unknown};
+use crate::ids;
 use crate::stage::{Context, Module, Stage, Type};
-use crate::values::{Triples, ValueId};
-use crate::words::{Hook, Side, Word};
+use crate::values::Triples;
+use crate::words::{Hook, Word};
 
 pub(super) const MODULE: Module =
     Module { name: "wavebuf", types: &[Type { name: "wavebuf", new: || Box::<WaveBuf>::default() }] };
 
-/// Any number of inputs, and one output, `out`.
+/// Any number of inputs, and one output, `out`. It remembers one message. Of messages that say whose values follow each
+/// should say as much: what one leaves out is said by those before it.
 #[derive(Default)]
 struct WaveBuf {
-    /// Ids, and where their values end in `bytes`.
-    triples: Vec<(ValueId, usize)>,
-    bytes: Vec<u8>,
+    /// Values of which nothing says whose they are: they come first, or they would be read as those of whoever was named
+    /// before them.
+    nobodys: Draft,
+    others: Draft,
 }
-
-/// The only output's number: it is the first that may be used.
-const OUT: usize = 0;
 
 impl Stage for WaveBuf {
     fn edge_made(&mut self, hook: Hook<'_>) -> Result<(), String> {
-        match hook.side {
-            Side::Input => Ok(()),
-            Side::Output if hook.name == "out" => Ok(()),
-            Side::Output => Err(format!("`wavebuf` has one output, `out`, not `{}`", hook.name)),
-        }
+        in_and_out("wavebuf", hook)
     }
 
     fn data(&mut self, _: usize, values: Triples<'_>, context: &mut Context<'_>) {
-        if self.triples.is_empty() {
-            context.wait_for_wave();
-        }
+        // Also where it has asked already: the turn that was to answer may have been cut off.
+        context.wait_for_wave();
+        let mut draft = &mut self.nobodys;
         for triple in values {
-            self.bytes.extend_from_slice(triple.value);
-            self.triples.push((triple.id, self.bytes.len()));
+            if ids::says_whose(triple.id) {
+                draft = &mut self.others;
+            }
+            draft.put(triple.id, triple.value);
         }
     }
 
@@ -41,17 +41,14 @@ impl Stage for WaveBuf {
         match word {
             Word::WaveIsOver => {
                 context.emit(OUT, |message| {
-                    let mut start = 0;
-                    for &(id, end) in &self.triples {
-                        message.put(id, &self.bytes[start..end]);
-                        start = end;
-                    }
+                    self.nobodys.copy_to(message);
+                    self.others.copy_to(message);
                 });
-                self.triples.clear();
-                self.bytes.clear();
+                self.nobodys.clear();
+                self.others.clear();
                 Ok(())
             }
-            Word::Set { key, .. } => Err(format!("`wavebuf` has no setting `{key}`")),
+            Word::Set { key, .. } => unknown("wavebuf", key, &[]),
             _ => Ok(()),
         }
     }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod changes;
+#[path = "../common/mod.rs"]
 mod common;
 mod flows;
 mod limits;

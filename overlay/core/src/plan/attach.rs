@@ -1,6 +1,8 @@
 //! Who is whose child: on the same host first, then with whoever has fewest.
 
-use super::post::{Kind, Post};
+use starfarm_protocol::orders::PostKind;
+
+use super::post::Post;
 use super::shape::Shape;
 
 /// For each child the index of its parent. Child and parent i stand on hosts `children[i]` and `parents[i]`. No parent has
@@ -41,15 +43,15 @@ fn by_host(children: &[usize]) -> Vec<Vec<usize>> {
 /// The tree of a shape: `backends` and `cps` stand on each host.
 pub(super) fn tree(backends: &[u32], cps: &[u32], shape: &Shape) -> Vec<Post> {
     let levels = levels(backends, cps, shape);
-    let mut posts = vec![Post { kind: Kind::Fe, host: None, parent: None }];
+    let mut posts = vec![Post { kind: PostKind::Fe, host: None, parent: None }];
     // The front end, which stands on none of the hosts.
     let mut above = vec![usize::MAX];
     let mut above_from = 0;
     for (height, level) in levels.iter().enumerate().rev() {
         let kind = match height {
-            0 => Kind::Be,
-            1 => Kind::Ibe,
-            _ => Kind::Cp,
+            0 => PostKind::Be,
+            1 => PostKind::Ibe,
+            _ => PostKind::Cp,
         };
         let from = posts.len();
         let parents = attach(level, &above);

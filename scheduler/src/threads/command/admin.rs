@@ -193,6 +193,9 @@ fn fill(desk: &Desk, nodes: &mut [NodeInfo]) {
     desk.house.shared.fill_sizes(nodes);
     let keys = desk.house.keys.lock().expect("a panic under the lock ends the process");
     nodes.iter_mut().for_each(|node| node.key = keys.holder(&node.name));
+    drop(keys);
+    let tree = desk.house.tree.iter();
+    tree.for_each(|tree| tree.fill_nodes(nodes, desk.house.shared.now_us()));
 }
 
 async fn status(desk: &Arc<Desk>) -> Response {

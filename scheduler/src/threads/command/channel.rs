@@ -7,14 +7,16 @@ use serde::de::DeserializeOwned;
 use starfarm_protocol::admin::Response;
 use starfarm_protocol::admin::frames::{FrameError, FrameReader, RECORD_BYTES_MAX, records};
 use starfarm_protocol::admin::pieces::{PIECE_BYTES_MAX, answer_frames};
+use starfarm_protocol::orders::PostId;
 use starfarm_protocol::seal::stream::{self, FRAME_HEADER_BYTES, Stream, frame_bytes};
-use starfarm_protocol::seal::{Peer, SealError};
+use starfarm_protocol::seal::{Peer, Pending, SealError, post_of};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 
 use super::desk::Desk;
 use crate::threads::enrolled;
+use crate::tree::{Arrival, Tree};
 
 /// So long a caller who hears a last word may go on sending.
 const PARTING_MAX: Duration = Duration::from_secs(5);
@@ -36,35 +38,63 @@ async fn read_frame(socket: &mut TcpStream) -> io::Result<Vec<u8>> {
     Ok(body)
 }
 
+/// The caller has proved its join key: it is enrolled.
+fn enrol(desk: &Desk, caller: Pending, body: &[u8], first: &mut Vec<u8>) -> io::Result<(Stream, Peer)> {
+    let now_unix = desk.house.shared.now_us() / 1_000_000;
+    let mut keys = desk.house.keys.lock().expect("a panic under the lock ends the process");
+    let (stream, peer, changed) = caller.confirm(&mut *keys, body, first, now_unix).map_err(invalid)?;
+    if changed {
+        let saved = desk.house.state.save_enrolled(&keys, &[peer.claim.key]);
+        saved.map_err(|e| io::Error::other(e.to_string()))?;
+        desk.tell(enrolled(&peer));
+    }
+    Ok((stream, peer))
+}
+
 impl Channel {
     /// Shakes hands; returns who it is and the first record, which says what is spoken. How long it may take is the
     /// caller's to say.
     pub(crate) async fn sealed(desk: &Desk, mut socket: TcpStream) -> io::Result<(Self, Peer, Vec<u8>)> {
         let from = socket.peer_addr()?.to_string();
         let body = read_frame(&mut socket).await?;
+        // Posts have no key in the store: who they are, and whom they may call, the tree has said.
+        let tree = desk.house.tree.as_deref();
+        let vouched = stream::join_key(&body).zip(tree).and_then(|(key, tree)| tree.vouched(&key));
         let (frame, unconfirmed) = {
             let mut responder = desk.responder.lock().expect("a panic under the lock ends the process");
-            let keys = desk.house.keys.lock().expect("a panic under the lock ends the process");
-            stream::answer(&mut responder, &keys, &body, from.as_bytes(), desk.house.shared.now_us())
-                .map_err(invalid)?
+            let (from, now_us) = (from.as_bytes(), desk.house.shared.now_us());
+            match &vouched {
+                Some(vouchers) => stream::answer(&mut responder, vouchers, &body, from, now_us),
+                None => {
+                    let keys = desk.house.keys.lock().expect("a panic under the lock ends the process");
+                    stream::answer(&mut responder, &*keys, &body, from, now_us)
+                }
+            }
+            .map_err(invalid)?
         };
         socket.write_all(&frame).await?;
-        let now_unix = desk.house.shared.now_us() / 1_000_000;
         let unconfirmed = unconfirmed.map_err(|_| io::ErrorKind::PermissionDenied)?;
         let body = read_frame(&mut socket).await?;
         let mut first = Vec::new();
-        let mut keys = desk.house.keys.lock().expect("a panic under the lock ends the process");
-        let (stream, peer, changed) =
-            unconfirmed.confirm(&mut keys, &body, &mut first, now_unix).map_err(invalid)?;
-        if changed {
-            desk.house
-                .state
-                .save_enrolled(&keys, &[peer.claim.key])
-                .map_err(|e| io::Error::other(e.to_string()))?;
-            desk.tell(enrolled(&peer));
-        }
-        drop(keys);
+        let (stream, peer) = match vouched {
+            Some(mut vouchers) => {
+                let now_unix = desk.house.shared.now_us() / 1_000_000;
+                let confirmed = unconfirmed.confirm(&mut vouchers, &body, &mut first, now_unix);
+                let (stream, peer, _) = confirmed.map_err(invalid)?;
+                (stream, peer)
+            }
+            None => enrol(desk, unconfirmed, &body, &mut first)?,
+        };
         Ok((Channel::Sealed { socket, stream: Box::new(stream) }, peer, first))
+    }
+
+    /// Hands the connection to the tree, as the link of a post.
+    pub(crate) fn hand_over(self, tree: &Tree, peer: &Peer, first: Vec<u8>) -> io::Result<()> {
+        let (Channel::Sealed { socket, stream }, Some(post)) = (self, post_of(&peer.claim.name)) else {
+            return Err(io::ErrorKind::Unsupported.into());
+        };
+        tree.arrive(Arrival { socket: socket.into_std()?, stream, post: PostId(post), first });
+        Ok(())
     }
 
     pub(crate) async fn read_record(&mut self) -> io::Result<Vec<u8>> {

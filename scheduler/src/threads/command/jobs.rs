@@ -29,7 +29,7 @@ pub(crate) async fn all(desk: &Desk) -> Response {
         };
         let page = match desk.ask(page).await {
             Response::Jobs(mut page) => {
-                desk.house.merges.fill(&mut page);
+                fill(desk, &mut page);
                 page
             }
             other => return other,
@@ -48,9 +48,16 @@ pub(crate) async fn whole(desk: &Desk, ids: Vec<JobId>) -> Response {
     let mut response = desk.ask(move |farm, now_us, _| pages::jobs(farm, &ids, now_us)).await;
     pages::fill_cut(&mut response, &desk.house.outputs);
     if let Response::Jobs(jobs) = &mut response {
-        desk.house.merges.fill(jobs);
+        fill(desk, jobs);
     }
     response
+}
+
+/// What the core does not know of jobs: how their merges stand, and what their units use.
+pub(super) fn fill(desk: &Desk, jobs: &mut [JobInfo]) {
+    desk.house.merges.fill(jobs);
+    let tree = desk.house.tree.iter();
+    tree.for_each(|tree| tree.fill_jobs(jobs, desk.house.shared.now_us()));
 }
 
 async fn job(desk: &Desk, id: JobId) -> Result<JobInfo, Response> {

@@ -1,10 +1,12 @@
 //! Stages for tests, and what they have noted.
+#![allow(dead_code)] // each test crate uses some of it
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
 use starfarm_agent_core::{
-    Context, Hook, Order, PURE, Runtime, Side, Stage, StageNumber, Triples, ValueId, When, Who, Word,
+    Context, Hook, Order, PURE, Runtime, Side, Stage, StageNumber, Summary, Triple, Triples, ValueId, When,
+    Who, Word,
 };
 
 pub(crate) const SECOND: u64 = 1_000_000;
@@ -69,12 +71,42 @@ impl Stage for Sink {
     }
 
     fn data(&mut self, input: usize, values: Triples<'_>, context: &mut Context<'_>) {
-        let values: Vec<String> = values
-            .into_iter()
-            .map(|triple| format!("{}={}", triple.id.0, triple.number().unwrap()))
-            .collect();
+        let values: Vec<String> = values.into_iter().map(shown).collect();
         self.0.note(format!("{:.1} s, {input}: {}", context.now_us() as f64 / 1e6, values.join(" ")));
     }
+}
+
+/// Id and value: numbers with commas between them, summaries as count, sum, least and greatest, text.
+fn shown(triple: Triple<'_>) -> String {
+    let value = match (triple.numbers(), Summary::read_each(triple.value)) {
+        (Some(numbers), _) => numbers.map(|number| number.to_string()).collect::<Vec<_>>().join(","),
+        (None, Some(each)) => {
+            let each = each.iter().map(|of| format!("{}/{}/{}/{}", of.count, of.sum, of.min, of.max));
+            each.collect::<Vec<_>>().join(",")
+        }
+        (None, None) => format!("'{}", String::from_utf8_lossy(triple.value)),
+    };
+    format!("{}={value}", triple.id.0)
+}
+
+/// Reads what a sink writes.
+pub(crate) fn read(shown: &str) -> (ValueId, Vec<u8>) {
+    let (id, value) = shown.split_once('=').unwrap();
+    let number = |text: &str| text.parse::<u64>().unwrap();
+    let summary = |text: &str| {
+        let [count, sum, min, max] = text.split('/').map(number).collect::<Vec<_>>()[..] else {
+            panic!("{text}")
+        };
+        Summary { count, sum, min, max }
+    };
+    let value = if let Some(text) = value.strip_prefix('\'') {
+        text.as_bytes().to_vec()
+    } else if value.contains('/') {
+        Summary::write_each(&value.split(',').map(summary).collect::<Vec<_>>())
+    } else {
+        value.split(',').flat_map(|text| number(text).to_le_bytes()).collect()
+    };
+    (ValueId(id.parse().unwrap()), value)
 }
 
 pub(crate) fn who(name: &str) -> Who {

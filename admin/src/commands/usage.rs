@@ -1,0 +1,62 @@
+//! What jobs and nodes use, as the monitor knows it, in words.
+
+use starfarm_events::counted;
+use starfarm_protocol::admin::{JobUsage, NodeUsage, Spread};
+
+use crate::human;
+use crate::output::table::Cell;
+
+/// Cores: "1.97".
+pub(super) fn cores(cores: f64) -> String {
+    format!("{cores:.2}")
+}
+
+/// Cards, as a share of one: "85 %".
+fn cards(cards: f64) -> String {
+    format!("{:.0} %", cards * 100.0)
+}
+
+pub(super) fn memory(bytes: f64) -> String {
+    human::memory(bytes as u64)
+}
+
+fn a_second(bytes: f64) -> String {
+    format!("{}/s", human::bytes(bytes as u64))
+}
+
+/// A job's usage, by name: nothing of what is not known.
+pub(super) fn of_job(usage: &JobUsage) -> Vec<(&'static str, Cell)> {
+    let row = |name, of: Option<Spread>, words: fn(f64) -> String| {
+        let Spread { min, avg, max, sum } = of?;
+        let by_unit = format!("by unit {} / {} / {} (min / avg / max)", words(min), words(avg), words(max));
+        Some((name, Cell::new(format!("{}  {by_unit}", words(sum)))))
+    };
+    let rows = [
+        row("cpu cores in use", usage.cpu_cores, cores),
+        row("memory in use", usage.memory_bytes, memory),
+        row("cards in use", usage.gpu, cards),
+        row("input, output", usage.io_bytes_per_s, a_second),
+    ];
+    let of = format!(
+        "{} of {}, {}, {} ago",
+        usage.from,
+        counted(usage.of, "node"),
+        counted(usage.units, "unit"),
+        human::seconds(usage.age_seconds)
+    );
+    rows.into_iter().flatten().chain([("  measured on", Cell::new(of))]).collect()
+}
+
+/// The same of a node's machine.
+pub(super) fn of_node(usage: &NodeUsage) -> Vec<(&'static str, Cell)> {
+    let row = |name, of: Option<f64>, words: fn(f64) -> String| Some((name, Cell::new(words(of?))));
+    let rows = [
+        row("cpu cores in use", usage.cpu_cores, cores),
+        row("memory in use", usage.memory_bytes, memory),
+        row("cards in use", usage.gpu, cards),
+        row("disks", usage.io_bytes_per_s, a_second),
+        row("received", usage.received_bytes_per_s, a_second),
+        row("sent", usage.sent_bytes_per_s, a_second),
+    ];
+    rows.into_iter().flatten().collect()
+}

@@ -1,0 +1,145 @@
+//! `units`: what the units of each job use that run on this node, one message a job: job, number of units that run, then CPU
+//! time, memory and I/O as summaries, each if it is known. What a summary's numbers are of, and how short units count, says
+//! `running` of `starfarm-agent-core`. No message from the worker is needed: its file `running` says what runs where.
+//!
+//! | of a unit | counts | does not |
+//! | --- | --- | --- |
+//! | CPU time of a program | its process and all descendants, those that have ended included once somebody has waited for them, and daemons of it that others have inherited | what such a daemon used between the last look and its end; of a process that ignores its children's ends, theirs |
+//! | CPU time in a thread | the worker's thread, and no other: what a driver's threads do for it is the node's | |
+//! | memory | resident pages of all its processes; what several of them share counts for each, so a sum may be more than there is | what is swapped out; a unit in a thread has the worker's memory, so it is not known |
+//! | I/O | read from disks and written to them, as far as the processes may be looked at | what it did between the last look and its end; what the system holds in memory is written when the system likes |
+//!
+//! The system counts a process's CPU time in ticks, of 10 ms as a rule: a difference is off by one at most, and they do not add
+//! up. What the worker says of ended units is exact.
+//!
+//! Settings: `running`, the path of that file, and `farm`, the farm's id. Whoever makes the stage sets each once, so that no
+//! other can point it elsewhere. Until then it says nothing.
+
+mod family;
+mod proc;
+mod processes;
+
+use std::path::Path;
+
+use starfarm_agent_core::running::{Accounts, Record, Usage, Used};
+use starfarm_agent_core::{Context, Message, Module, Stage, Type, ids};
+use starfarm_protocol::ids::FarmId;
+use starfarm_protocol::metric::Metric;
+use starfarm_protocol::running::{Runs, slots};
+
+use super::measure::{Measure, OUT, PROC, Sensor};
+use super::source::Source;
+use processes::Processes;
+
+/// This sensor.
+pub const MODULE: Module =
+    Module { name: Units::NAME, types: &[Type { name: Units::NAME, new: || stage(Path::new(PROC)) }] };
+
+/// One that reads below this folder as if it were /proc.
+pub fn stage(proc: &Path) -> Box<dyn Stage> {
+    let (accounts, processes) = (Accounts::default(), Processes::new(proc));
+    let (running, farm, records) = (None, None, Vec::new());
+    Box::new(Sensor(Units { running, farm, records, accounts, processes, looked_us: 0 }))
+}
+
+/// A record that says nothing may just be written: it is read so often.
+const READS_MAX: usize = 3;
+/// After so long, processes whose numbers are known are looked at anew: others may have these numbers now.
+const NUMBERS_LAST_US: u64 = 10_000_000;
+
+struct Units {
+    running: Option<Source>,
+    farm: Option<FarmId>,
+    records: Vec<Record>,
+    accounts: Accounts,
+    processes: Processes,
+    /// When all processes were looked at last.
+    looked_us: u64,
+}
+
+impl Units {
+    /// Reads the file into `records`.
+    fn read(&mut self) -> Option<()> {
+        let (farm, running) = (self.farm?, self.running.as_mut()?);
+        for _ in 0..READS_MAX {
+            self.records.clear();
+            self.records.extend(slots(farm, running.read()?));
+            if self.records.iter().all(Record::is_ok) {
+                break;
+            }
+        }
+        Some(())
+    }
+
+    fn runs_processes(&self) -> bool {
+        let mut slots = self.records.iter().flatten().flatten();
+        slots.any(|slot| matches!(slot.runs, Runs::Process(_)))
+    }
+
+    /// Processes first and the file after them: so what a process used that has ended meanwhile is in the file, once.
+    fn look(&mut self, now_us: u64) -> Option<()> {
+        self.read()?;
+        if self.runs_processes() {
+            let anew = now_us.abs_diff(self.looked_us) > NUMBERS_LAST_US;
+            if anew {
+                self.looked_us = now_us;
+            }
+            self.processes.look(anew);
+            self.read()?;
+        }
+        self.processes.belong_to(&self.records);
+        Some(())
+    }
+}
+
+impl Measure for Units {
+    const NAME: &'static str = "units";
+
+    fn measure(&mut self, context: &mut Context<'_>) {
+        let now_us = context.now_us();
+        if self.look(now_us).is_none() {
+            // What comes then is another worker's, or is this one's from its start on.
+            self.accounts = Accounts::default();
+            return;
+        }
+        let Self { accounts, processes, records, .. } = self;
+        let usages = accounts.look(records, now_us, |n, slot| match slot.runs {
+            Runs::Process(_) => processes.used(n),
+            Runs::Thread(number) => Used { cpu_us: processes.thread_cpu_us(number), ..Used::default() },
+            Runs::Nothing | Runs::Somewhere => Used::default(),
+        });
+        for usage in usages {
+            context.emit(OUT, |message| put(usage, message));
+        }
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
+        let is_set = || Err(format!("`{key}` of `{}` is set already", Self::NAME));
+        match key {
+            "running" if self.running.is_some() => is_set(),
+            "running" if !value.starts_with('/') => Err(format!("`{value}` is no absolute path")),
+            "running" => {
+                self.running = Some(Source::at(value.into()));
+                Ok(())
+            }
+            "farm" if self.farm.is_some() => is_set(),
+            "farm" => {
+                let farm = value.parse::<FarmId>();
+                self.farm = Some(farm.map_err(|why| format!("`{value}` is no farm's id: {why}"))?);
+                Ok(())
+            }
+            _ => Err(format!("`{}` has no setting `{key}`", Self::NAME)),
+        }
+    }
+}
+
+fn put(usage: &Usage, message: &mut Message<'_>) {
+    message.put_number(ids::JOB, usage.job.0);
+    message.put_number(ids::UNITS, usage.units);
+    let figures = [(Metric::Cpu, usage.cpu), (Metric::Memory, usage.memory), (Metric::Io, usage.io)];
+    for (metric, summary) in figures {
+        if let Some(summary) = summary {
+            message.put(ids::of(metric), &summary.write());
+        }
+    }
+}

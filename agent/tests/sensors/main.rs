@@ -1,0 +1,8 @@
+//! Sensors at work: on recorded folders like /proc, and on this machine.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+mod machine;
+mod node;
+mod programs;
+mod units;

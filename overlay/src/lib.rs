@@ -1,0 +1,15 @@
+//! Links between the posts of a tree: sealed TCP streams, all those of a process on one thread. What is said on them is
+//! for `starfarm-overlay-core` and whoever uses this.
+//!
+//! | file | holds |
+//! | --- | --- |
+//! | `link` | one link: its handshake, its lanes, its bytes |
+//! | `reactor` | the thread's loop: what happened on which link |
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod link;
+mod reactor;
+
+pub use mio::Waker;
+pub use reactor::{Happening, LinkId, Reactor, Watch};

@@ -1,0 +1,235 @@
+//! The loop of a thread that has links: it waits for sockets, for files that its owner watches and for other threads, and
+//! says what happened. Links beat by themselves, and end when nothing was heard of them for too long. The clock comes in
+//! as an argument.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::RawFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mio::net::TcpStream;
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Token, Waker};
+use starfarm_overlay_core::lanes::Lane;
+use starfarm_protocol::ids::FarmId;
+use starfarm_protocol::link::{BEAT_US, DEAD_US, Message};
+use starfarm_protocol::seal::stream::{Stream, call};
+use starfarm_protocol::seal::{Introduction, SealError};
+
+use crate::link::{Came, Link};
+
+/// A link of this reactor: no later one has its number.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct LinkId(u64);
+
+/// A file that the owner of the reactor watches: the number that it gave it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Watch(pub usize);
+
+/// What has happened.
+#[derive(Debug)]
+pub enum Happening {
+    /// A link that was called is up: its first record is on its way.
+    Up(LinkId),
+    /// A record has come.
+    Record(LinkId, Vec<u8>),
+    /// A link has ended by itself; why, in words. It is not there any more.
+    Gone(LinkId, String),
+    /// A watched file can be read.
+    Readable(Watch),
+}
+
+const WAKER: Token = Token(0);
+/// Tokens of watched files; those of links come behind them.
+const WATCHES: usize = 1_024;
+/// Events of a turn.
+const EVENTS: usize = 1_024;
+/// How often links are looked after.
+const LOOK_US: u64 = BEAT_US / 4;
+
+/// All links of a thread.
+pub struct Reactor {
+    poll: Poll,
+    events: Events,
+    waker: Arc<Waker>,
+    links: BTreeMap<LinkId, Link>,
+    next: u64,
+    look_us: u64,
+}
+
+impl Reactor {
+    /// A reactor without links.
+    ///
+    /// # Errors
+    /// The system has no more of what it takes.
+    pub fn new() -> io::Result<Self> {
+        let poll = Poll::new()?;
+        let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
+        let (events, links) = (Events::with_capacity(EVENTS), BTreeMap::new());
+        Ok(Self { poll, events, waker, links, next: WATCHES as u64 + 1, look_us: 0 })
+    }
+
+    /// Wakes the thread up out of [`Reactor::turn`], from any other.
+    pub fn waker(&self) -> Arc<Waker> {
+        Arc::clone(&self.waker)
+    }
+
+    /// Watches a file that does not block, until it is closed.
+    ///
+    /// # Errors
+    /// It cannot be watched.
+    pub fn watch(&self, fd: RawFd, watch: Watch) -> io::Result<()> {
+        assert!(watch.0 < WATCHES, "watches are few");
+        self.poll.registry().register(&mut SourceFd(&fd), Token(1 + watch.0), Interest::READABLE)
+    }
+
+    /// Calls a post: the link says `first` once it is up.
+    ///
+    /// # Errors
+    /// There are no random numbers, or no socket.
+    pub fn call(
+        &mut self,
+        address: SocketAddr,
+        who: &Introduction<'_>,
+        farm: FarmId,
+        first: Vec<u8>,
+        now_us: u64,
+    ) -> io::Result<LinkId> {
+        let call = call(who).map_err(|error: SealError| io::Error::other(error.to_string()))?;
+        let socket = TcpStream::connect(address)?;
+        self.add(Link::calls(socket, call, farm, first, now_us))
+    }
+
+    /// Takes over a link that has shaken hands elsewhere.
+    ///
+    /// # Errors
+    /// It cannot be watched.
+    pub fn adopt(&mut self, socket: std::net::TcpStream, stream: Stream, now_us: u64) -> io::Result<LinkId> {
+        socket.set_nonblocking(true)?;
+        self.add(Link::up(TcpStream::from_std(socket), stream, now_us))
+    }
+
+    fn add(&mut self, mut link: Link) -> io::Result<LinkId> {
+        let id = LinkId(self.next);
+        self.next += 1;
+        // Nagle's pause would be longer than many of our messages are young.
+        let _ = link.socket.set_nodelay(true);
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        self.poll.registry().register(&mut link.socket, Token(id.0 as usize), interest)?;
+        self.links.insert(id, link);
+        Ok(id)
+    }
+
+    /// Puts a message into a lane of a link. A link that has no room for it in a lane other than that of data is of no use:
+    /// it ends, as one that is not there has.
+    pub fn send(&mut self, link: LinkId, lane: Lane, message: &Message<'_>, now_us: u64) {
+        let Some(found) = self.links.get_mut(&link) else { return };
+        let mut record = Vec::new();
+        message.write(&mut record);
+        if found.put(lane, record, now_us).is_err() {
+            // The next look finds it silent.
+            found.heard_us = 0;
+        }
+    }
+
+    /// Ends a link; what waits to leave by it is lost.
+    pub fn close(&mut self, link: LinkId) {
+        self.links.remove(&link);
+    }
+
+    /// Records of data that a link has dropped, and those that wait.
+    pub fn backlog(&self, link: LinkId) -> (u64, u64) {
+        self.links.get(&link).map_or((0, 0), |link| (link.lanes.dropped(), link.lanes.waiting()))
+    }
+
+    /// Waits for something to happen, `patience` at most, and appends what did. `clock` says what time it is.
+    ///
+    /// # Errors
+    /// The system's, which nothing can be done about.
+    pub fn turn(
+        &mut self,
+        patience: Duration,
+        clock: impl Fn() -> u64,
+        happenings: &mut Vec<Happening>,
+    ) -> io::Result<()> {
+        let now_us = clock();
+        self.write_all(happenings);
+        let busy = self.links.values().any(|link| link.readable);
+        let until_look = Duration::from_micros(self.look_us.saturating_sub(now_us));
+        let patience = if busy { Duration::ZERO } else { patience.min(until_look) };
+        match self.poll.poll(&mut self.events, Some(patience)) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
+            result => result?,
+        }
+        let now_us = clock();
+        for event in &self.events {
+            match event.token() {
+                WAKER => {}
+                Token(number) if number <= WATCHES => happenings.push(Happening::Readable(Watch(number - 1))),
+                Token(number) => {
+                    if let Some(link) = self.links.get_mut(&LinkId(number as u64)) {
+                        link.readable |= event.is_readable() || event.is_read_closed() || event.is_error();
+                    }
+                }
+            }
+        }
+        self.read_all(now_us, happenings);
+        if now_us >= self.look_us {
+            self.look_us = now_us + LOOK_US;
+            self.look_after(now_us, happenings);
+        }
+        self.write_all(happenings);
+        Ok(())
+    }
+
+    fn read_all(&mut self, now_us: u64, happenings: &mut Vec<Happening>) {
+        let mut came = Vec::new();
+        self.for_each(happenings, |id, link, happenings| {
+            if !link.readable {
+                return Ok(());
+            }
+            let read = link.read(now_us, &mut came);
+            happenings.extend(came.drain(..).map(|what| match what {
+                Came::Up => Happening::Up(id),
+                Came::Record(record) => Happening::Record(id, record),
+            }));
+            read
+        });
+    }
+
+    fn write_all(&mut self, happenings: &mut Vec<Happening>) {
+        self.for_each(happenings, |_, link, _| link.write());
+    }
+
+    /// Links that are up say that they live; those that say nothing are dead.
+    fn look_after(&mut self, now_us: u64, happenings: &mut Vec<Happening>) {
+        self.for_each(happenings, |_, link, _| {
+            if now_us.saturating_sub(link.heard_us) >= DEAD_US {
+                return Err(format!("nothing was heard of it for {} s", DEAD_US / 1_000_000));
+            }
+            if link.is_up() && now_us.saturating_sub(link.said_us) + LOOK_US > BEAT_US {
+                let mut beat = Vec::new();
+                Message::Beat.write(&mut beat);
+                link.put(Lane::Control, beat, now_us).map_err(|_| "it does not read".to_owned())?;
+            }
+            Ok(())
+        });
+    }
+
+    /// Does something with each link; one of which nothing comes ends.
+    fn for_each(
+        &mut self,
+        happenings: &mut Vec<Happening>,
+        mut act: impl FnMut(LinkId, &mut Link, &mut Vec<Happening>) -> Result<(), String>,
+    ) {
+        self.links.retain(|id, link| match act(*id, link, happenings) {
+            Ok(()) => true,
+            Err(why) => {
+                happenings.push(Happening::Gone(*id, why));
+                false
+            }
+        });
+    }
+}

@@ -1,0 +1,56 @@
+//! What the monitor knows of what a job or a node uses.
+
+use serde::{Deserialize, Serialize};
+
+/// A figure over many.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Spread {
+    /// The least.
+    pub min: f64,
+    /// The mean.
+    pub avg: f64,
+    /// The greatest.
+    pub max: f64,
+    /// All together.
+    pub sum: f64,
+}
+
+/// What the units of a job that run use, each figure by unit; null where nothing is known.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct JobUsage {
+    /// Processor cores.
+    pub cpu_cores: Option<Spread>,
+    /// Memory, in bytes.
+    pub memory_bytes: Option<Spread>,
+    /// Load of cards: 1 is a whole one.
+    pub gpu: Option<Spread>,
+    /// Read and written, in bytes a second.
+    pub io_bytes_per_s: Option<Spread>,
+    /// Units that the figures are of.
+    pub units: u64,
+    /// Nodes that the figures are from.
+    pub from: u64,
+    /// Nodes that run the job, as far as they were heard.
+    pub of: u64,
+    /// Seconds since the oldest of the figures was measured.
+    pub age_seconds: f64,
+}
+
+/// What a node's machine uses; null where nothing is known.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct NodeUsage {
+    /// Processor cores.
+    pub cpu_cores: Option<f64>,
+    /// Memory, in bytes.
+    pub memory_bytes: Option<f64>,
+    /// Load of cards: 1 is a whole one.
+    pub gpu: Option<f64>,
+    /// Read from and written to disks, in bytes a second.
+    pub io_bytes_per_s: Option<f64>,
+    /// Received from the network, in bytes a second.
+    pub received_bytes_per_s: Option<f64>,
+    /// Sent to the network, in bytes a second.
+    pub sent_bytes_per_s: Option<f64>,
+    /// Seconds since it was measured.
+    pub age_seconds: f64,
+}

@@ -1,0 +1,188 @@
+//! Orders: what the scheduler wants of a worker beside tasks, over a sealed stream ([`crate::seal::stream`]) that the
+//! worker opens and whose first record is [`ORDERS`]. Each record after it is one JSON object: the worker sends a
+//! [`Report`] of all that it has, and hears [`Orders`], all that it should have. Neither says what has changed: both say
+//! what is, so that nothing is lost with a record, a connection, a worker or a scheduler.
+//!
+//! The worker calls in each new session, when a report of it has changed, and when the doorbell
+//! ([`crate::wire::Doorbell`]) says a number other than the one it heard last. It hangs up when there is nothing to say.
+
+use core::net::SocketAddr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::PublicKey;
+use crate::seal::Secret;
+use crate::word::words;
+
+/// First record of a stream that carries orders.
+pub const ORDERS: u8 = 4;
+/// Either side closes a stream on which nothing was said for this long.
+pub const IDLE_US: u64 = 30_000_000;
+/// Posts of a node, at most: what else it reports is not looked at.
+pub const POSTS_MAX: usize = 64;
+
+/// A place in a tree, and the process that holds it. No other post of the farm ever has its number.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct PostId(pub u64);
+
+impl PostId {
+    /// The front of the farm's own tree, in the scheduler.
+    pub const FRONT: Self = Self(0);
+}
+
+impl std::fmt::Display for PostId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+words! {
+    /// What a post is for. The numbers are on the wire: append only.
+    PostKind {
+        /// The front: the root of a tree.
+        Fe = 1 => "fe",
+        /// A communication process: it sums up what comes from below.
+        Cp = 2 => "cp",
+        /// A communication process whose children are all of them back ends.
+        Ibe = 3 => "ibe",
+        /// A back end: it measures its node.
+        Be = 4 => "be",
+        /// A program that a back end runs beside itself, and whose lines are values.
+        Ap = 5 => "ap",
+    }
+}
+
+words! {
+    /// How far a post is. The numbers are on the wire: append only.
+    PostState {
+        /// Its process does not run yet, or again.
+        Starting = 1 => "starting",
+        /// Its process runs and has said its key.
+        Reported = 2 => "reported",
+        /// It tries to link with its parent.
+        Linking = 3 => "linking",
+        /// It has a parent.
+        Joined = 4 => "joined",
+        /// Its parent is lost: it tries that one again, and then the ones above.
+        Orphan = 5 => "orphan",
+        /// It ends.
+        Closing = 6 => "closing",
+    }
+}
+
+/// What a worker has.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Report {
+    /// The number of the orders that it heard last from this scheduler; 0: none.
+    pub heard: u64,
+    /// Its posts.
+    pub posts: Vec<PostReport>,
+}
+
+/// A post, as its worker knows it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct PostReport {
+    /// Which.
+    pub post: PostId,
+    /// How far it is.
+    pub state: PostState,
+    /// The public key that it links with, once its process has made one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<PublicKey>,
+    /// Where it takes links: none where nobody can.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<SocketAddr>,
+    /// Its process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
+}
+
+/// What a worker should have. A post that it has and that is not named here ends.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Orders {
+    /// The number of these orders: later ones have another.
+    pub newest: u64,
+    /// Its posts.
+    pub posts: Vec<PostOrder>,
+}
+
+/// A post that a worker should have.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct PostOrder {
+    /// Which.
+    pub post: PostId,
+    /// What it is for.
+    pub kind: PostKind,
+    /// The posts above it, its parent first, the front last; empty until the scheduler knows the post's key.
+    pub lineage: Vec<Ancestor>,
+}
+
+/// A post that may be linked with.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Ancestor {
+    /// Which.
+    pub post: PostId,
+    /// Where it takes links; empty for the front, which is wherever the worker reaches the scheduler.
+    pub addresses: Vec<SocketAddr>,
+    /// Its public key: nobody else can answer.
+    pub key: PublicKey,
+    /// What caller and called alone know, see [`crate::seal::pair_secret`].
+    pub secret: Secret,
+}
+
+/// Reads a record.
+///
+/// # Errors
+/// It is none; what is wrong, in words.
+pub fn read<'a, T: Deserialize<'a>>(record: &'a [u8]) -> Result<T, String> {
+    serde_json::from_slice(record).map_err(|error| format!("a record of the orders channel: {error}"))
+}
+
+/// A record's bytes.
+pub fn write(record: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(record).expect("numbers, words and keys are always JSON")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let report = PostReport {
+            post: PostId(7),
+            state: PostState::Joined,
+            key: Some(PublicKey([3; 32])),
+            addresses: vec!["10.0.0.1:4000".parse().unwrap()],
+            pid: Some(99),
+        };
+        let report = Report { heard: 5, posts: vec![report] };
+        assert_eq!(read::<Report>(&write(&report)), Ok(report));
+        let parent = Ancestor {
+            post: PostId::FRONT,
+            addresses: Vec::new(),
+            key: PublicKey([4; 32]),
+            secret: Secret([5; 32]),
+        };
+        let post = PostOrder { post: PostId(7), kind: PostKind::Be, lineage: vec![parent] };
+        let orders = Orders { newest: 6, posts: vec![post] };
+        assert_eq!(read::<Orders>(&write(&orders)), Ok(orders));
+    }
+
+    #[test]
+    fn what_is_no_record_is_refused_in_words() {
+        for record in [&b""[..], b"{", b"[]", b"{\"heard\":-1,\"posts\":[]}", b"{\"heard\":1}", b"\xFF"] {
+            let why = read::<Report>(record).unwrap_err();
+            assert!(why.starts_with("a record of the orders channel: "), "{why}");
+        }
+        let later = br#"{"heard":1,"posts":[],"of_a_later_release":true}"#;
+        assert_eq!(read::<Report>(later), Ok(Report { heard: 1, posts: Vec::new() }));
+    }
+
+    #[test]
+    fn numbers_are_pinned() {
+        assert_eq!(PostKind::ALL.iter().map(|kind| *kind as u8).collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
+        assert_eq!(PostState::ALL.iter().map(|state| *state as u8).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6]);
+    }
+}

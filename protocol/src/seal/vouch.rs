@@ -1,0 +1,91 @@
+//! Vouchers: whom the scheduler has named to a post as somebody who may link with it. A link is shaken hands for like a
+//! stream to the scheduler, with a pre-shared key that the scheduler tells both ends and nobody else. It keeps no list of
+//! these: they follow from its own private key and the two public ones, and so are the same after it has started again.
+
+use std::collections::BTreeMap;
+
+use zeroize::Zeroizing;
+
+use super::door::Door;
+use super::keys::{Secret, StaticKey};
+use super::refusal::Refusal;
+use super::role::Role;
+use super::store::Claim;
+use crate::ids::{JoinKeyId, PublicKey};
+
+/// The secret of a caller and of whom it calls, as the scheduler with this key makes it.
+pub fn pair_secret(scheduler: &StaticKey, caller: &PublicKey, called: &PublicKey) -> Secret {
+    let key = Zeroizing::new(blake3::derive_key("starfarm 2026 peer v1", &scheduler.private().0));
+    let pair = [caller.0, called.0].concat();
+    Secret(*blake3::keyed_hash(&key, &pair).as_bytes())
+}
+
+/// What the name of a post in a handshake begins with; its number follows.
+const POST: &str = "post-";
+
+/// The name of a post in a handshake.
+pub fn post_name(post: u64) -> String {
+    format!("{POST}{post}")
+}
+
+/// The post of that name.
+pub fn post_of(name: &str) -> Option<u64> {
+    let post = name.strip_prefix(POST)?.parse().ok()?;
+    (post_name(post) == name).then_some(post)
+}
+
+/// Those who may link with a post. Who is not named here gets no answer.
+#[derive(Clone, Default, Debug)]
+pub struct Vouchers {
+    by_secret: BTreeMap<JoinKeyId, Voucher>,
+}
+
+#[derive(Clone, Debug)]
+struct Voucher {
+    secret: Secret,
+    post: u64,
+    key: PublicKey,
+}
+
+impl Vouchers {
+    /// The post with this key may link by this secret.
+    pub fn add(&mut self, secret: Secret, post: u64, key: PublicKey) {
+        self.by_secret.insert(secret.join_key_id(), Voucher { secret, post, key });
+    }
+
+    /// The post may no longer link.
+    pub fn remove(&mut self, post: u64) {
+        self.by_secret.retain(|_, voucher| voucher.post != post);
+    }
+
+    /// The voucher with the secret of that id alone.
+    pub fn only(&self, id: &JoinKeyId) -> Option<Self> {
+        let voucher = self.by_secret.get(id)?.clone();
+        Some(Self { by_secret: BTreeMap::from([(*id, voucher)]) })
+    }
+
+    /// Whether somebody may link by the secret of that id.
+    pub fn has(&self, id: &JoinKeyId) -> bool {
+        self.by_secret.contains_key(id)
+    }
+}
+
+impl Door for Vouchers {
+    fn secret(&self, id: &JoinKeyId) -> Option<&Secret> {
+        self.by_secret.get(id).map(|voucher| &voucher.secret)
+    }
+
+    fn admit(&self, claim: &Claim, _now_s: u64) -> Result<Role, Refusal> {
+        let voucher = self.by_secret.get(&claim.join_key).ok_or(Refusal::NoVoucher)?;
+        let named = voucher.key == claim.key && post_of(&claim.name) == Some(voucher.post);
+        if named { Ok(Role::Peer) } else { Err(Refusal::NoVoucher) }
+    }
+
+    fn enrol(&mut self, claim: &Claim, now_s: u64) -> Result<bool, Refusal> {
+        self.admit(claim, now_s).map(|_| false)
+    }
+
+    fn known(&self, _: &PublicKey) -> Option<(&str, Role)> {
+        None
+    }
+}

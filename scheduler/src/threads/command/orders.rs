@@ -1,0 +1,33 @@
+//! The orders channel: a worker says what it has beside tasks, and hears what it should have. Both are states, so that a
+//! call that breaks off costs nothing.
+
+use std::io;
+use std::time::Duration;
+
+use starfarm_protocol::orders::{self, IDLE_US, Report};
+use starfarm_protocol::seal::Peer;
+use tokio::time::timeout;
+
+use super::channel::Channel;
+use super::desk::Desk;
+use crate::tree::Tree;
+
+/// Answers reports until the worker hangs up, or says nothing for too long.
+pub(super) async fn serve(
+    desk: &Desk,
+    tree: Option<&Tree>,
+    channel: &mut Channel,
+    peer: &Peer,
+) -> io::Result<()> {
+    loop {
+        let Ok(record) = timeout(Duration::from_micros(IDLE_US), channel.read_record()).await else {
+            return Ok(());
+        };
+        let report: Report = orders::read(&record?).map_err(io::Error::other)?;
+        let (claim, now_us) = (&peer.claim, desk.house.shared.now_us());
+        // Without a tree no post is wanted.
+        let orders =
+            tree.map(|tree| tree.report(claim.key, &claim.name, &report, now_us)).unwrap_or_default();
+        channel.write_record(&orders::write(&orders)).await?;
+    }
+}

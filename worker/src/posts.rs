@@ -1,0 +1,174 @@
+//! The posts of this node: agents, each a child process, started again when it ends. Which there are to be, and where in the
+//! tree, comes in from `orders`.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::ChildStdin;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::Sender;
+use starfarm_agent::words::{FromAgent, ToAgent, line};
+use starfarm_protocol::ids::{FarmId, PublicKey};
+use starfarm_protocol::orders::{PostId, PostOrder, PostReport, PostState, Report};
+
+use crate::devices::{HostWork, Watcher};
+
+/// After an agent ended the next one comes so much later, and each time twice that, up to the longest pause.
+const PAUSE: Duration = Duration::from_millis(100);
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+/// An agent that lived for so long has not ended because of its start.
+const LASTS: Duration = Duration::from_secs(60);
+/// A thread that hears an agent looks so often whether that is still wanted.
+const LOOK: Duration = Duration::from_secs(3_600);
+
+/// What an agent's thread tells: of which post, of which of its processes, and what; nothing at its end.
+pub(crate) struct FromPost(pub(crate) PostId, pub(crate) u64, pub(crate) Option<FromAgent>);
+
+/// All posts.
+pub(crate) struct Posts<T> {
+    farm: FarmId,
+    running: PathBuf,
+    posts: BTreeMap<PostId, Post>,
+    started: u64,
+    tell: Sender<T>,
+    of_post: fn(FromPost) -> T,
+}
+
+struct Post {
+    order: PostOrder,
+    /// The place that the process was told.
+    placed: Option<(PostOrder, SocketAddr)>,
+    process: Option<Process>,
+    /// When the next process is started, if there is none, and the pause after that.
+    again_at: Instant,
+    pause: Duration,
+}
+
+struct Process {
+    number: u64,
+    pid: u32,
+    /// Without it the process ends.
+    to: ChildStdin,
+    since: Instant,
+    key: Option<PublicKey>,
+    state: PostState,
+}
+
+impl<T: Send + 'static> Posts<T> {
+    /// None so far. What they say is told as `of_post` makes of it.
+    pub(crate) fn new(farm: FarmId, running: &Path, tell: Sender<T>, of_post: fn(FromPost) -> T) -> Self {
+        Self { farm, running: running.to_owned(), posts: BTreeMap::new(), started: 0, tell, of_post }
+    }
+
+    /// These are to be there and no others.
+    pub(crate) fn want(&mut self, orders: Vec<PostOrder>, scheduler: SocketAddr) {
+        self.posts.retain(|post, _| orders.iter().any(|order| order.post == *post));
+        for order in orders {
+            match self.posts.get_mut(&order.post) {
+                Some(post) => post.order = order,
+                None => drop(self.posts.insert(order.post, Post::new(order))),
+            }
+        }
+        self.start_due();
+        self.posts.values_mut().for_each(|post| post.place(scheduler));
+    }
+
+    /// Starts the processes whose time has come.
+    pub(crate) fn start_due(&mut self) {
+        let Self { farm, running, posts, started, tell, of_post } = self;
+        for (id, post) in posts.iter_mut().filter(|(_, post)| post.process.is_none()) {
+            if post.again_at > Instant::now() {
+                continue;
+            }
+            *started += 1;
+            (post.again_at, post.placed) = (Instant::now() + post.pause, None);
+            post.pause = (post.pause * 2).min(PAUSE_MAX);
+            let (id, number, tell, of_post) = (*id, *started, tell.clone(), *of_post);
+            let say = move |word| tell.send(of_post(FromPost(id, number, word))).is_ok();
+            let begin = ToAgent::Begin { farm: *farm, running: running.clone() };
+            // One that cannot be started is tried again like one that ended at once.
+            post.process = Process::start(number, &begin, say).ok();
+        }
+    }
+
+    /// When [`Posts::start_due`] has something to do.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        self.posts.values().filter(|post| post.process.is_none()).map(|post| post.again_at).min()
+    }
+
+    /// Something was told of a post.
+    pub(crate) fn hear(&mut self, FromPost(id, number, word): FromPost) {
+        let Some(post) = self.posts.get_mut(&id) else { return };
+        let Some(process) = post.process.as_mut().filter(|process| process.number == number) else { return };
+        match word {
+            Some(FromAgent::Key(key)) => (process.key, process.state) = (Some(key), PostState::Reported),
+            Some(FromAgent::State(state)) => process.state = state,
+            None => {
+                if process.since.elapsed() >= LASTS {
+                    post.pause = PAUSE;
+                }
+                post.again_at = Instant::now() + post.pause;
+                post.process = None;
+            }
+        }
+    }
+
+    /// What the scheduler is told.
+    pub(crate) fn report(&self, heard: u64) -> Report {
+        let of = |(id, post): (&PostId, &Post)| PostReport {
+            post: *id,
+            state: post.process.as_ref().map_or(PostState::Starting, |process| process.state),
+            key: post.process.as_ref().and_then(|process| process.key),
+            addresses: Vec::new(),
+            pid: post.process.as_ref().map(|process| process.pid),
+        };
+        Report { heard, posts: self.posts.iter().map(of).collect() }
+    }
+}
+
+impl Post {
+    fn new(order: PostOrder) -> Self {
+        Self { order, placed: None, process: None, again_at: Instant::now(), pause: PAUSE }
+    }
+
+    /// Tells the process its place, where it has another or none.
+    fn place(&mut self, scheduler: SocketAddr) {
+        let Some(process) = &mut self.process else { return };
+        let place = (self.order.clone(), scheduler);
+        if self.order.lineage.is_empty() || process.key.is_none() || self.placed.as_ref() == Some(&place) {
+            return;
+        }
+        let word = ToAgent::Place { order: place.0.clone(), scheduler };
+        // One that does not hear it has ended: it is told after its next start.
+        if process.to.write_all(&line(&word)).is_ok() {
+            self.placed = Some(place);
+        }
+    }
+}
+
+impl Process {
+    fn start(
+        number: u64,
+        begin: &ToAgent,
+        say: impl Fn(Option<FromAgent>) -> bool + Send + 'static,
+    ) -> std::io::Result<Self> {
+        let mut watcher = Watcher::start(HostWork::Agent)?;
+        let mut to = watcher.take_input();
+        to.write_all(&line(begin))?;
+        let pid = watcher.pid();
+        let hear = move || {
+            while let Some(said) = watcher.next(LOOK) {
+                let Ok(word) = serde_json::from_slice(&said) else { break };
+                if !say(Some(word)) {
+                    return;
+                }
+            }
+            say(None);
+        };
+        std::thread::Builder::new().name("agent".into()).spawn(hear)?;
+        let (since, state) = (Instant::now(), PostState::Starting);
+        Ok(Self { number, pid, to, since, key: None, state })
+    }
+}
