@@ -79,6 +79,7 @@ impl Farm {
     /// The newest orders of the node with that name, which it hears elsewhere, have this number: it is told so at once, and
     /// with each answer to a heartbeat. 0: it has none.
     pub fn ring(&mut self, name: &str, newest: u64) {
+        // One that was forgotten meanwhile calls when it comes back.
         let Some((id, _)) = self.nodes.iter().find(|(_, node)| *node.name == *name) else { return };
         let node = self.nodes.at_mut(id);
         (node.orders, node.to_tell.ring) = (newest, newest > 0);
