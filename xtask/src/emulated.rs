@@ -9,6 +9,9 @@ const TARGET: &str = "aarch64-unknown-linux-gnu";
 const LINKER: &str = "aarch64-linux-gnu-gcc";
 const EMULATOR: &str = "qemu-aarch64 -L /usr/aarch64-linux-gnu";
 
+/// Tells the tests which paths the emulated processor has: what the system tells of is the processor below it.
+const PATHS: &str = "STARFARM_KERNEL_PATHS";
+
 /// Processors, and the paths that they have. The emulator has neither AVX-512 nor SHA for any.
 const OLDER: [(&str, &str); 2] = [("Haswell", "avx2 portable"), ("Nehalem", "portable")];
 
@@ -31,13 +34,13 @@ pub(crate) fn test(steps: &mut Steps, in_ci: bool) {
     if is_arm_ready {
         let linker = variable(TARGET, "LINKER");
         let runner = variable(TARGET, "RUNNER");
-        let environment = [(linker.as_str(), LINKER), (runner.as_str(), EMULATOR)];
+        let environment = [(linker.as_str(), LINKER), (runner.as_str(), EMULATOR), (PATHS, "neon portable")];
         steps.cargo(&format!("test -p starfarm-kernels --target {TARGET}"), &environment);
     }
     for (processor, paths) in OLDER.into_iter().filter(|_| is_older_ready) {
         let runner = variable("x86_64-unknown-linux-gnu", "RUNNER");
         let emulator = format!("qemu-x86_64 -cpu {processor}");
-        let environment = [(runner.as_str(), emulator.as_str()), ("STARFARM_KERNEL_PATHS", paths)];
+        let environment = [(runner.as_str(), emulator.as_str()), (PATHS, paths)];
         steps.cargo("test -p starfarm-kernels --test search", &environment);
     }
 }
