@@ -21,7 +21,7 @@ pub(crate) use log::{Export, Log, Replay};
 pub(crate) use measure::{Bench, Dispatch, Plan};
 pub(crate) use parallel::{Halt, HaltWhy, Parallel};
 pub(crate) use results::{Results, Streams, Wanted};
-pub(crate) use tree::{Strategy, Tree, TreePlan};
+pub(crate) use tree::{Strategy, Tree, TreeCommand, TreeForm, TreePlan};
 use value::{
     SLOTS_MAX, interval, job_id, job_name, label, max_nodes, per, positive_seconds, shell, target,
     units_per_task, variable,
@@ -133,8 +133,7 @@ pub(crate) enum Command {
     /// Replay, check and convert a farm's log
     #[command(subcommand)]
     Log(Log),
-    /// Plan the tree of processes that monitors a farm
-    #[command(subcommand)]
+    /// Show, plan or form the tree of processes that monitors the farm
     Tree(Tree),
     /// Measure this machine's time per dispatch and say how many nodes it could carry
     Plan(Plan),

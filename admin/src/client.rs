@@ -15,7 +15,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use starfarm_protocol::admin::frames::{FrameError, FrameReader, frame};
 use starfarm_protocol::admin::pieces::{self, PIECE_BYTES_MAX, Pieces};
 use starfarm_protocol::admin::{
-    EventLine, Explanation, JobCommand, JobInfo, NodeInfo, Request, Response, StatusInfo, Subject,
+    EventLine, Explanation, JobCommand, JobInfo, NodeInfo, PlaceCps, Request, Response, StatusInfo, Subject,
+    TreeInfo,
 };
 use starfarm_protocol::ids::{ContentHash, JobId};
 use starfarm_protocol::units::Units;
@@ -273,6 +274,15 @@ impl Client {
         ask!(self, &Request::Nodes, Response::Nodes(nodes) => nodes)
     }
 
+    pub(crate) fn tree(&mut self) -> Result<TreeInfo, Failure> {
+        ask!(self, &Request::Tree, Response::Tree(tree) => tree)
+    }
+
+    /// Has the tree planned anew; the tree as it begins to be then.
+    pub(crate) fn form_tree(&mut self, strategy: PlaceCps, fanout: u32) -> Result<TreeInfo, Failure> {
+        ask!(self, &Request::FormTree { strategy, fanout }, Response::Tree(tree) => tree)
+    }
+
     /// Event lines after a number, or the tasks' by `Request::TaskEvents`, and how many more there were.
     pub(crate) fn events(&mut self, request: &Request) -> Result<(Vec<EventLine>, u64), Failure> {
         ask!(self, request, Response::Events { events, missed } => (events, missed))
@@ -321,6 +331,7 @@ fn asks_only(request: &Request) -> bool {
             | Request::Results { .. }
             | Request::LostOutputs { .. }
             | Request::Merged { .. }
+            | Request::Tree
             | Request::Fetch { .. }
     )
 }

@@ -4,7 +4,8 @@
 //! | file | holds |
 //! | --- | --- |
 //! | `process`, `words` | the life of an agent; what it and its worker say to each other |
-//! | `graph`, `up` | the stages that it begins with, and the one by which values leave |
+//! | `place` | where it is in the tree: whom it calls, and when |
+//! | `graph`, `up` | the stages that it begins with; those by which values leave, and come in from below |
 //! | `sensors` | what reads the machine |
 //!
 //! An agent has [`sensors::SENSORS`] among the modules of its runtime and makes stages of them by name, or adds one that reads
@@ -12,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod graph;
+mod place;
 mod process;
 pub mod sensors;
 mod up;

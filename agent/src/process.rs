@@ -1,38 +1,38 @@
 //! The life of an agent: a process that holds a post, runs its graph, and tells its worker how far it is. It ends when its
 //! worker does.
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::net::SocketAddr;
+use std::net::TcpListener;
 use std::os::fd::AsRawFd;
-use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
-use starfarm_agent_core::Runtime;
-use starfarm_overlay::{Happening, LinkId, Reactor, Watch};
+use starfarm_agent_core::{Order, Runtime, Who, Word};
+use starfarm_overlay::{Children, Happening, LinkId, Reactor, Said, Watch};
 use starfarm_overlay_core::lanes::Lane;
-use starfarm_protocol::ids::{Boot, FarmId};
-use starfarm_protocol::link::{Data, LINK, Message, Stream};
-use starfarm_protocol::orders::{Ancestor, PostOrder, PostState};
+use starfarm_overlay_core::sending::Sending;
+use starfarm_protocol::ids::{Boot, Epoch, PublicKey};
+use starfarm_protocol::link::{Message, Standing};
+use starfarm_protocol::orders::{PostId, PostState};
 use starfarm_protocol::seal::packet::Mode;
-use starfarm_protocol::seal::{Introduction, StaticKey, post_name};
+use starfarm_protocol::seal::{Introduction, Responder, StaticKey, Vouchers, post_name, post_of};
 
-use crate::graph;
-use crate::up::Leaving;
-use crate::words::{FromAgent, ToAgent, line};
+use crate::graph::{self, Doors};
+use crate::place::{Place, Up};
+use crate::up::Values;
+use crate::words::{Begin, FromAgent, ToAgent, line};
 
 /// How much nicer than others it is.
 const NICE: i32 = 10;
 /// Longest pause of the loop.
 const PAUSE_US: u64 = 1_000_000;
-/// After a link was lost it is tried again this soon, and each time half as often, up to the longest pause.
-const RETRY_US: u64 = 100_000;
-const RETRY_US_MAX: u64 = 5_000_000;
+/// How often a post says how it stands, if nothing else has it say so before.
+const STANDING_US: u64 = 2_000_000;
 /// Bytes of a line of the worker, at most.
-const LINE_BYTES_MAX: usize = 1 << 20;
+const LINE_BYTES_MAX: usize = 4 << 20;
 
 const STDIN: Watch = Watch(0);
 
@@ -43,62 +43,33 @@ const STDIN: Watch = Watch(0);
 pub fn serve(output: File) -> io::Result<()> {
     // An agent that is not nice measures all the same.
     let _ = rustix::process::nice(NICE);
+    let mut worker = Worker { output, heard: Vec::new() };
     let stdin = io::stdin();
+    // What it is for comes first, and is waited for.
+    let Some(begin) = worker.first()? else { return Ok(()) };
     rustix::fs::fcntl_setfl(&stdin, OFlags::NONBLOCK)?;
     let reactor = Reactor::new()?;
     reactor.watch(stdin.as_raw_fd(), STDIN)?;
-    let key = StaticKey::generate().map_err(|error| io::Error::other(error.to_string()))?;
-    let leaving = Leaving::default();
-    let (start, link) = (Instant::now(), None);
-    let (runtime, worker) = (Runtime::new(&graph::modules()), Worker { output, heard: Vec::new() });
-    let sent = [0; Stream::ALL.len()];
-    let mut agent = Agent {
-        start,
-        key,
-        reactor,
-        runtime,
-        worker,
-        leaving,
-        begun: None,
-        place: None,
-        link,
-        ahead_us: 0,
-        sent,
-    };
-    agent.worker.tell(&FromAgent::Key(agent.key.public()))?;
-    agent.run()
+    Agent::new(begin, reactor, worker)?.run()
 }
 
 struct Agent {
     start: Instant,
+    begin: Begin,
     key: StaticKey,
     reactor: Reactor,
     runtime: Runtime,
     worker: Worker,
-    leaving: Leaving,
-    begun: Option<(FarmId, PathBuf)>,
+    doors: Doors,
     place: Option<Place>,
-    link: Option<Up>,
-    /// So far the farm's clock is ahead of this process's, in microseconds.
-    ahead_us: u64,
-    /// Messages of each stream so far.
-    sent: [u32; Stream::ALL.len()],
-}
-
-/// Where the post is in the tree.
-struct Place {
-    order: PostOrder,
-    scheduler: SocketAddr,
-    /// Who of the lineage, and at which address, is tried next.
-    next: usize,
-    retry_us: u64,
-    again_us: u64,
-}
-
-/// The link to the parent.
-struct Up {
-    link: LinkId,
-    joined: bool,
+    /// So far the farm's clock is ahead of this process's, in microseconds; none before it was told.
+    ahead_us: Option<u64>,
+    sending: Sending,
+    children: Children,
+    /// How the posts below stand, as they told last.
+    below: BTreeMap<PostId, Standing>,
+    /// When it says next how it stands.
+    standing_us: u64,
 }
 
 /// The worker's end of the pipes.
@@ -110,6 +81,22 @@ struct Worker {
 impl Worker {
     fn tell(&mut self, word: &FromAgent) -> io::Result<()> {
         self.output.write_all(&line(word))
+    }
+
+    /// What it says first; none where it has gone.
+    fn first(&mut self) -> io::Result<Option<Begin>> {
+        let mut byte = [0];
+        while !self.heard.ends_with(b"\n") {
+            if io::stdin().read(&mut byte)? == 0 {
+                return Ok(None);
+            }
+            self.heard.push(byte[0]);
+        }
+        match serde_json::from_slice(&std::mem::take(&mut self.heard)) {
+            Ok(ToAgent::Begin(begin)) => Ok(Some(begin)),
+            Ok(_) => Err(io::Error::other("the worker begins with something else")),
+            Err(error) => Err(io::Error::other(error)),
+        }
     }
 
     /// What it has said since it was asked last; none where it has gone.
@@ -137,7 +124,47 @@ impl Worker {
     }
 }
 
+/// A socket at a port that is free, of those that may be taken.
+fn listen(ports: Option<(u16, u16)>) -> io::Result<TcpListener> {
+    let at = |port| TcpListener::bind(("::", port)).or_else(|_| TcpListener::bind(("0.0.0.0", port)));
+    let Some((first, last)) = ports else { return at(0) };
+    let mut all = (first..=last).map(at);
+    let taken = || Err(io::Error::other(format!("no port from {first} to {last} is free")));
+    all.find(Result::is_ok).unwrap_or_else(taken)
+}
+
 impl Agent {
+    fn new(begin: Begin, mut reactor: Reactor, mut worker: Worker) -> io::Result<Self> {
+        let random = |error: starfarm_protocol::seal::SealError| io::Error::other(error.to_string());
+        let key = StaticKey::generate().map_err(random)?;
+        let mut port = None;
+        if begin.level > 0 {
+            let (listener, mode) = (listen(begin.ports)?, Mode { stream: true, ..Mode::default() });
+            port = Some(listener.local_addr()?.port());
+            let secret = StaticKey::generate().map_err(random)?.private().0;
+            reactor.listen(listener, Responder::new(key.clone(), begin.farm, Epoch(0), mode, secret))?;
+        }
+        let (mut runtime, doors) = (Runtime::new(&graph::modules()), Doors::default());
+        graph::build(&mut runtime, &begin, &doors)
+            .map_err(|refusal| io::Error::other(refusal.to_string()))?;
+        worker.tell(&FromAgent::Ready { key: key.public(), port })?;
+        Ok(Self {
+            start: Instant::now(),
+            children: Children::of(begin.level),
+            begin,
+            key,
+            reactor,
+            runtime,
+            worker,
+            doors,
+            place: None,
+            ahead_us: None,
+            sending: Sending::default(),
+            below: BTreeMap::new(),
+            standing_us: 0,
+        })
+    }
+
     fn run(&mut self) -> io::Result<()> {
         let mut happenings = Vec::new();
         loop {
@@ -145,19 +172,23 @@ impl Agent {
             let clock = || start.elapsed().as_micros() as u64;
             let patience = Duration::from_micros(self.due_us().saturating_sub(clock()).min(PAUSE_US));
             self.reactor.turn(patience, clock, &mut happenings)?;
-            for happening in happenings.drain(..).collect::<VecDeque<_>>() {
+            for happening in std::mem::take(&mut happenings) {
                 match happening {
                     Happening::Readable(_) => match self.worker.hear()? {
                         Some(words) => words.into_iter().try_for_each(|word| self.hear(word))?,
                         None => return Ok(()),
                     },
-                    Happening::Up(_) => {}
+                    Happening::Up(link) => self.greet(link),
+                    Happening::Called(link, claim, first) => {
+                        self.on_called(link, &claim.name, claim.key, &first)?;
+                    }
                     Happening::Record(link, record) => self.on_record(link, &record)?,
                     Happening::Gone(link, _) => self.on_gone(link)?,
                 }
             }
-            self.link_up()?;
+            self.link_up();
             self.measure();
+            self.say();
         }
     }
 
@@ -165,82 +196,162 @@ impl Agent {
         self.start.elapsed().as_micros() as u64
     }
 
-    fn farm_us(&self) -> u64 {
-        self.now_us() + self.ahead_us
+    /// The farm's clock, once somebody has told it.
+    fn farm_us(&self) -> Option<u64> {
+        self.ahead_us.map(|ahead_us| self.now_us() + ahead_us)
     }
 
-    fn is_joined(&self) -> bool {
-        self.link.as_ref().is_some_and(|up| up.joined)
+    fn parent(&self) -> Option<&Up> {
+        self.place.as_ref()?.parent.as_ref()
     }
 
     /// When something is to be done.
     fn due_us(&self) -> u64 {
-        let timer = self.runtime.next_due_us().map(|due_us| due_us.saturating_sub(self.ahead_us));
-        let retry = self.place.as_ref().filter(|_| self.link.is_none()).map(|place| place.again_us);
-        timer.into_iter().filter(|_| self.is_joined()).chain(retry).min().unwrap_or(u64::MAX)
+        let timer = self.runtime.next_due_us().zip(self.ahead_us);
+        let timer = timer.map(|(due_us, ahead_us)| due_us.saturating_sub(ahead_us));
+        let call = self.place.as_ref().and_then(Place::due_us);
+        let standing = self.parent().map(|_| self.standing_us);
+        [timer, call, standing].into_iter().flatten().min().unwrap_or(u64::MAX)
     }
 
     fn hear(&mut self, word: ToAgent) -> io::Result<()> {
-        match word {
-            ToAgent::Begin { farm, running } => {
-                graph::build(&mut self.runtime, &running, farm, &self.leaving)
-                    .map_err(|refusal| io::Error::other(refusal.to_string()))?;
-                self.begun = Some((farm, running));
+        let ToAgent::Place { order, scheduler } = word else {
+            return Err(io::Error::other("the worker begins twice"));
+        };
+        let mut vouchers = Vouchers::default();
+        order.below.iter().for_each(|below| vouchers.add(below.secret.clone(), below.post.0, below.key));
+        self.reactor.vouch(vouchers);
+        self.children.limit(order.children_max as usize);
+        let is_below = |post: &PostId| order.below.iter().any(|below| below.post == *post);
+        self.below.retain(|post, _| is_below(post));
+        let strangers: Vec<_> = self.children.posts().filter(|post| !is_below(post)).collect();
+        for post in strangers {
+            self.children.end(&mut self.reactor, post);
+            self.forget(post);
+        }
+        match &mut self.place {
+            Some(place) => {
+                // Whoever is called now may be nobody who is above it.
+                place.called.take().into_iter().for_each(|up| self.reactor.close(up.link));
+                place.is_greeted = false;
+                place.change(order, scheduler);
             }
-            ToAgent::Place { order, scheduler } => {
-                // The link to where it was before ends: it may be to somebody who is no parent of it any more.
-                self.link.take().into_iter().for_each(|up| self.reactor.close(up.link));
-                self.place = Some(Place { order, scheduler, next: 0, retry_us: RETRY_US, again_us: 0 });
-                self.worker.tell(&FromAgent::State(PostState::Linking))?;
-            }
+            None => self.place = Some(Place::new(order, scheduler)),
+        }
+        if self.parent().is_none() {
+            self.worker.tell(&FromAgent::State(PostState::Linking, None))?;
         }
         Ok(())
     }
 
-    /// Calls the next one of the lineage, where there is no link and it is time.
-    fn link_up(&mut self) -> io::Result<()> {
-        let now_us = self.now_us();
-        let (Some((farm, _)), Some(place), None) = (&self.begun, &mut self.place, &self.link) else {
-            return Ok(());
-        };
-        if place.again_us > now_us {
-            return Ok(());
+    /// A post tells nothing here any more.
+    fn forget(&mut self, post: PostId) {
+        if self.begin.level > 0 {
+            let word = Word::Set { key: "gone".to_owned(), value: post.to_string() };
+            let now_us = self.farm_us().unwrap_or_default();
+            let told = self.runtime.order(Order::Tell(Who::from(graph::GATHER), word), now_us);
+            debug_assert!(told.is_ok(), "the stage is there, and knows the setting");
         }
-        place.again_us = now_us + place.retry_us;
-        place.retry_us = (place.retry_us * 2).min(RETRY_US_MAX);
-        let (post, mut first) = (place.order.post, vec![LINK]);
-        let Some((ancestor, address)) = place.next() else { return Ok(()) };
-        Message::Attach { post }.write(&mut first);
+    }
+
+    /// Calls the next one of the lineage, where there is no parent, or not the right one, and it is time.
+    fn link_up(&mut self) {
+        let now_us = self.now_us();
+        let Some(place) = &mut self.place else { return };
+        let Some((ancestor, address)) = place.next(now_us) else { return };
         let who = Introduction {
             key: &self.key,
             scheduler: &ancestor.key,
             join_secret: &ancestor.secret,
-            name: &post_name(post.0),
+            name: &post_name(place.order.post.0),
             boot: Boot(0),
             mode: Mode { stream: true, ..Mode::default() },
         };
         // Without a socket it is tried again like without a parent.
-        let link = self.reactor.call(address, &who, *farm, first, now_us).ok();
-        self.link = link.map(|link| Up { link, joined: false });
+        let link = self.reactor.call(address, &who, self.begin.farm, now_us).ok();
+        place.called = link.map(|link| Up { link, post: ancestor.post, key: ancestor.key });
+    }
+
+    /// The one that was called is who it should be: this post says who it is.
+    fn greet(&mut self, link: LinkId) {
+        let now_us = self.now_us();
+        let Some(place) = &mut self.place else { return };
+        if place.called.as_ref().is_some_and(|up| up.link == link) {
+            place.is_greeted = true;
+            let attach = self.sending.attach(place.order.post, self.begin.level);
+            self.reactor.send(link, Lane::Control, &Message::Attach(attach), now_us);
+        }
+    }
+
+    fn on_called(&mut self, link: LinkId, name: &str, key: PublicKey, first: &[u8]) -> io::Result<()> {
+        // Without a clock it has no parent either, and nothing to say to children.
+        let (Some(post), Some(farm_us)) = (post_of(name), self.farm_us()) else {
+            self.reactor.close(link);
+            return Ok(());
+        };
+        let (reactor, now_us) = (&mut self.reactor, self.start.elapsed().as_micros() as u64);
+        if self.children.arrive(reactor, link, (PostId(post), key), first, (now_us, farm_us)) {
+            self.standing_us = 0;
+        }
         Ok(())
     }
 
     fn on_record(&mut self, link: LinkId, record: &[u8]) -> io::Result<()> {
-        let now_us = self.now_us();
-        let Some(up) = self.link.as_mut().filter(|up| up.link == link) else { return Ok(()) };
-        match Message::read(record) {
-            Ok(Some(Message::Welcome { now_us: farm_us })) if !up.joined => {
-                up.joined = true;
-                self.ahead_us = farm_us.saturating_sub(now_us);
-                if let Some(place) = &mut self.place {
-                    place.retry_us = RETRY_US;
+        let place = self.place.as_ref();
+        if place.is_some_and(|place| place.called.as_ref().is_some_and(|up| up.link == link)) {
+            return self.on_answer(link, record);
+        }
+        if self.parent().is_some_and(|up| up.link == link) {
+            return match Message::read(record) {
+                Ok(Some(Message::Beat { heard })) => {
+                    if place.is_some_and(|place| !place.is_greeted) {
+                        self.sending.on_heard(heard);
+                    }
+                    Ok(())
                 }
-                // The clock may be another scheduler's.
-                graph::set_timers(&mut self.runtime, farm_us)
-                    .map_err(|why| io::Error::other(why.to_string()))?;
-                self.worker.tell(&FromAgent::State(PostState::Joined))
+                Ok(None) => Ok(()),
+                // What no parent says.
+                _ => {
+                    self.reactor.close(link);
+                    self.on_gone(link)
+                }
+            };
+        }
+        match self.children.hear(&mut self.reactor, link, record) {
+            Said::Data(child, data) => {
+                let triples = data.triples.to_vec();
+                let values = Values { stream: data.stream, at_us: data.at_us, triples };
+                self.doors.coming.borrow_mut().push_back((child, values));
             }
-            Ok(Some(Message::Beat) | None) => Ok(()),
+            Said::Standing(standing) => self.pass_on(standing),
+            Said::Gone(post) => self.on_child_gone(post),
+            Said::Nothing => {}
+        }
+        Ok(())
+    }
+
+    /// Whoever was called takes the post in, or does not.
+    fn on_answer(&mut self, link: LinkId, record: &[u8]) -> io::Result<()> {
+        let now_us = self.now_us();
+        match Message::read(record) {
+            Ok(Some(Message::Welcome { now_us: farm_us })) => {
+                let Some(place) = &mut self.place else { return Ok(()) };
+                let before = place.join(now_us);
+                let parent = place.parent.as_ref().map(|up| up.post);
+                before.into_iter().for_each(|up| self.reactor.close(up.link));
+                self.sending.begin();
+                self.standing_us = 0;
+                let is_first = self.ahead_us.is_none();
+                self.ahead_us = Some(farm_us.saturating_sub(now_us));
+                // The clock may be another scheduler's.
+                graph::set_timers(&mut self.runtime, self.begin.kind, (farm_us, is_first))
+                    .map_err(|why| io::Error::other(why.to_string()))?;
+                for standing in std::mem::take(&mut self.below).into_values() {
+                    self.pass_on(standing);
+                }
+                self.worker.tell(&FromAgent::State(PostState::Joined, parent))
+            }
+            Ok(Some(Message::Beat { .. }) | None) => Ok(()),
             // A refusal, or what no parent says.
             _ => {
                 self.reactor.close(link);
@@ -250,44 +361,70 @@ impl Agent {
     }
 
     fn on_gone(&mut self, link: LinkId) -> io::Result<()> {
-        let Some(up) = self.link.take_if(|up| up.link == link) else { return Ok(()) };
-        if up.joined {
-            self.worker.tell(&FromAgent::State(PostState::Orphan))?;
+        let now_us = self.now_us();
+        if let Some(place) = &mut self.place
+            && place.gone(link, now_us)
+        {
+            return self.worker.tell(&FromAgent::State(PostState::Orphan, None));
+        }
+        if let Some(post) = self.children.gone(link) {
+            self.on_child_gone(post);
         }
         Ok(())
     }
 
-    /// Fires what is due, and sends what came of it.
-    fn measure(&mut self) {
-        if !self.is_joined() {
-            return;
+    /// What a CP told the posts below it tell whoever takes them in. A back end comes back, or is missed.
+    fn on_child_gone(&mut self, post: PostId) {
+        self.standing_us = 0;
+        let child = self.below.remove(&post);
+        if child.is_none_or(|child| child.level > 0) {
+            self.forget(post);
         }
-        let farm_us = self.farm_us();
+    }
+
+    /// A post below says how it stands: so those above hear of it.
+    fn pass_on(&mut self, standing: Standing) {
+        let now_us = self.now_us();
+        let place = self.place.as_ref();
+        if place.is_some_and(|place| place.order.below.iter().any(|below| below.post == standing.post)) {
+            self.below.insert(standing.post, standing);
+            if let Some(up) = self.parent() {
+                self.reactor.send(up.link, Lane::Control, &Message::Standing(standing), now_us);
+            }
+        }
+    }
+
+    /// Fires what is due, and takes in what children have told.
+    fn measure(&mut self) {
+        let Some(farm_us) = self.farm_us() else { return };
         if self.runtime.next_due_us().is_some_and(|due_us| due_us <= farm_us) {
             self.runtime.on_time(farm_us);
         }
-        let now_us = self.now_us();
-        let leaving = Rc::clone(&self.leaving);
-        for (stream, triples) in leaving.borrow_mut().drain(..) {
-            let sequence = &mut self.sent[stream as usize - 1];
-            let (Some(up), Some(place)) = (&self.link, &self.place) else { return };
-            let data = Data { stream, origin: place.order.post, sequence: *sequence, triples: &triples };
-            *sequence = sequence.wrapping_add(1);
-            self.reactor.send(up.link, Lane::Data, &Message::Data(data), now_us);
+        if !self.doors.coming.borrow().is_empty() {
+            let ready = self.runtime.order(Order::Tell(Who::from(graph::DOWN), Word::Ready), farm_us);
+            debug_assert!(ready.is_ok(), "who has children has the stage");
+            self.doors.coming.borrow_mut().clear();
         }
+        let Some(place) = &self.place else { return };
+        let leaving = Rc::clone(&self.doors.leaving);
+        for Values { stream, at_us, triples } in leaving.borrow_mut().drain(..) {
+            self.sending.put(place.order.post, stream, at_us, &triples);
+        }
+        self.sending.tidy(farm_us);
     }
-}
 
-impl Place {
-    /// Whom to call next, and where: each of the lineage by each of its addresses, and again from the start.
-    fn next(&mut self) -> Option<(&Ancestor, SocketAddr)> {
-        let scheduler = self.scheduler;
-        let all = self.order.lineage.iter().flat_map(|ancestor| {
-            let front = ancestor.addresses.is_empty().then_some(scheduler);
-            ancestor.addresses.iter().copied().chain(front).map(move |address| (ancestor, address))
-        });
-        let (all, nth): (Vec<_>, _) = (all.collect(), self.next);
-        self.next = nth.wrapping_add(1);
-        (!all.is_empty()).then(|| all[nth % all.len()])
+    /// Sends what waits, as far as the link takes it, and how this post stands.
+    fn say(&mut self) {
+        let now_us = self.now_us();
+        let Some(place) = self.place.as_ref().filter(|place| !place.is_greeted) else { return };
+        let (Some(up), post) = (&place.parent, place.order.post) else { return };
+        self.reactor.send_data(up.link, &mut self.sending, now_us);
+        if now_us >= self.standing_us {
+            self.standing_us = now_us + STANDING_US;
+            let counts = self.children.counts(self.sending.counts(), self.doors.late.get());
+            let (parent, level, children) = (up.post, self.begin.level, self.children.count() as u32);
+            let standing = Message::Standing(Standing { post, parent, level, children, counts });
+            self.reactor.send(up.link, Lane::Control, &standing, now_us);
+        }
     }
 }

@@ -1,14 +1,26 @@
-//! The stage at whose inputs values leave the agent, for the post above it.
+//! The stages at which values leave the agent for the post above it, and those of the posts below it come in.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use starfarm_agent_core::{Context, Hook, Side, Stage, Triples};
+use starfarm_agent_core::{Context, Hook, Side, Stage, Triples, Word, ids};
 use starfarm_protocol::link::Stream;
+use starfarm_protocol::orders::PostId;
+
+/// Values on their way.
+pub(crate) struct Values {
+    pub(crate) stream: Stream,
+    /// When they were measured, by the farm's clock.
+    pub(crate) at_us: u64,
+    pub(crate) triples: Vec<u8>,
+}
 
 /// Messages that wait to leave; they go at the end of each turn of the runtime.
-pub(crate) type Leaving = Rc<RefCell<VecDeque<(Stream, Vec<u8>)>>>;
+pub(crate) type Leaving = Rc<RefCell<VecDeque<Values>>>;
+
+/// Messages of children that wait to come in.
+pub(crate) type Coming = Rc<RefCell<VecDeque<(PostId, Values)>>>;
 
 /// A stage with any number of inputs, whose values leave by one stream.
 pub(crate) struct Up {
@@ -24,7 +36,74 @@ impl Stage for Up {
         }
     }
 
-    fn data(&mut self, _: usize, values: Triples<'_>, _: &mut Context<'_>) {
-        self.leaving.borrow_mut().push_back((self.stream, values.bytes().to_vec()));
+    fn data(&mut self, _: usize, values: Triples<'_>, context: &mut Context<'_>) {
+        // What sums up others says first when they measured.
+        let first = values.into_iter().next().filter(|first| first.id == ids::AT);
+        let at_us = first.and_then(|first| first.number()).unwrap_or(context.now_us());
+        let triples = values.bytes().to_vec();
+        self.leaving.borrow_mut().push_back(Values { stream: self.stream, at_us, triples });
+    }
+}
+
+/// The outputs of [`Down`], by stream.
+const OUTPUTS: [Stream; 2] = [Stream::System, Stream::Job];
+
+/// A stage without inputs, whose outputs `system` and `job` say what children have told.
+#[derive(Default)]
+pub(crate) struct Down {
+    pub(crate) coming: Coming,
+    outputs: [Option<usize>; OUTPUTS.len()],
+}
+
+impl Down {
+    pub(crate) fn new(coming: Coming) -> Self {
+        Self { coming, outputs: [None; OUTPUTS.len()] }
+    }
+
+    fn at(name: &str) -> Result<usize, String> {
+        let at = OUTPUTS.iter().position(|stream| stream.word() == name);
+        at.ok_or_else(|| format!("`down` has the outputs `system` and `job`, and not `{name}`"))
+    }
+}
+
+impl Stage for Down {
+    fn edge_made(&mut self, hook: Hook<'_>) -> Result<(), String> {
+        match hook.side {
+            Side::Input => Err("`down` has no input: its values come from the posts below".into()),
+            Side::Output => {
+                self.outputs[Self::at(hook.name)?] = Some(hook.port);
+                Ok(())
+            }
+        }
+    }
+
+    fn edge_gone(&mut self, hook: Hook<'_>) {
+        if let Ok(at) = Self::at(hook.name) {
+            self.outputs[at] = None;
+        }
+    }
+
+    fn told(&mut self, word: &Word, context: &mut Context<'_>) -> Result<(), String> {
+        match word {
+            Word::Ready => {
+                for (child, Values { stream, at_us, triples }) in self.coming.borrow_mut().drain(..) {
+                    let at = OUTPUTS.iter().position(|known| *known == stream);
+                    let (Some(output), Ok(triples)) =
+                        (at.and_then(|at| self.outputs[at]), Triples::read(&triples))
+                    else {
+                        context.not_taken(1);
+                        continue;
+                    };
+                    context.emit(output, |message| {
+                        message.put_number(ids::POST, child.0);
+                        message.put_number(ids::AT, at_us);
+                        message.put_all(triples);
+                    });
+                }
+                Ok(())
+            }
+            Word::Set { key, .. } => Err(format!("there is no setting `{key}`")),
+            _ => Ok(()),
+        }
     }
 }

@@ -5,36 +5,52 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use starfarm_protocol::ids::{FarmId, PublicKey};
-use starfarm_protocol::orders::{PostOrder, PostState};
+use starfarm_protocol::orders::{PostId, PostKind, PostOrder, PostState};
 
 /// What the worker says.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToAgent {
     /// First of all: which post it is, and what it is to watch.
-    Begin {
-        /// The farm.
-        farm: FarmId,
-        /// The worker's file that says which slot runs which unit.
-        running: PathBuf,
-    },
+    Begin(Begin),
     /// Its place in the tree, each time that changes.
     Place {
-        /// The post, and who is above it.
+        /// The post, who is above it and who below.
         order: PostOrder,
         /// Where the worker reaches the scheduler, which has the front.
         scheduler: SocketAddr,
     },
 }
 
+/// What an agent is for, as long as it lives.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Begin {
+    /// The farm.
+    pub farm: FarmId,
+    /// What it is for.
+    pub kind: PostKind,
+    /// Its level.
+    pub level: u8,
+    /// The worker's file that says which slot runs which unit.
+    pub running: PathBuf,
+    /// The first and the last port that it may take links at; none: any that is free.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ports: Option<(u16, u16)>,
+}
+
 /// What the agent says.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FromAgent {
-    /// What it links with: made at its start, and kept in its memory only.
-    Key(PublicKey),
-    /// How far it is.
-    State(PostState),
+    /// It is there.
+    Ready {
+        /// What it links with: made at its start, and kept in its memory only.
+        key: PublicKey,
+        /// Where it takes links, if it does.
+        port: Option<u16>,
+    },
+    /// How far it is, and whose child.
+    State(PostState, Option<PostId>),
 }
 
 /// A line's bytes.

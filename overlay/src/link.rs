@@ -6,8 +6,9 @@ use std::io::{self, Read, Write};
 use mio::net::TcpStream;
 use starfarm_overlay_core::lanes::{Full, Lane, Lanes};
 use starfarm_protocol::ids::FarmId;
-use starfarm_protocol::seal::stream::{FRAME_HEADER_BYTES, Stream, frame_bytes};
-use starfarm_protocol::seal::{Initiator, Outcome};
+use starfarm_protocol::link::Message;
+use starfarm_protocol::seal::stream::{self, FRAME_HEADER_BYTES, Stream, frame_bytes};
+use starfarm_protocol::seal::{Claim, Initiator, Outcome, Pending, Responder, Vouchers};
 
 /// Bytes that are sealed ahead of what the socket takes: what is urgent waits behind no more than that.
 const AHEAD_BYTES: usize = 16 * 1024;
@@ -16,8 +17,12 @@ const TURN_BYTES: usize = 256 * 1024;
 
 /// How far a link is.
 enum Phase {
-    /// Its response is awaited; then the first record goes.
-    Calls { initiator: Box<Initiator>, farm: FarmId, first: Vec<u8> },
+    /// Its response is awaited.
+    Calls { initiator: Box<Initiator>, farm: FarmId },
+    /// Its first frame is awaited, which the reactor answers.
+    Accepted,
+    /// It was answered; its first record is awaited.
+    Answered(Box<Pending>),
     /// Records go both ways.
     Up(Box<Stream>),
 }
@@ -35,26 +40,51 @@ pub(crate) struct Link {
     pub(crate) readable: bool,
     pub(crate) heard_us: u64,
     pub(crate) said_us: u64,
+    /// Records of data that came.
+    pub(crate) data: u64,
+    /// Somebody has called, and not yet proved to be anybody.
+    pub(crate) is_stranger: bool,
 }
 
 /// What was read from a link.
 pub(crate) enum Came {
     /// Its handshake is over.
     Up,
+    /// A post that called has shaken hands: who it is, and its first record.
+    Called(Box<(Claim, Vec<u8>)>),
     /// A record.
     Record(Vec<u8>),
 }
 
+/// Whoever calls this process, and what it answers.
+pub(crate) struct Host {
+    pub(crate) responder: Responder,
+    pub(crate) vouchers: Vouchers,
+}
+
+impl Host {
+    /// Answers a caller's first frame.
+    fn answer(
+        &mut self,
+        frame: &[u8],
+        source: &[u8],
+        now_us: u64,
+    ) -> Result<(Vec<u8>, Result<Pending, String>), String> {
+        let answered = stream::answer(&mut self.responder, &self.vouchers, frame, source, now_us);
+        let (reply, pending) = answered.map_err(|error| error.to_string())?;
+        Ok((reply, pending.map_err(|refusal| refusal.to_string())))
+    }
+}
+
 impl Link {
-    /// A link whose caller has sent nothing yet: `hello` goes first, and `first` once there is an answer of `farm`.
+    /// A link whose caller has sent nothing yet: `hello` goes first, and then what waits once there is an answer of `farm`.
     pub(crate) fn calls(
         socket: TcpStream,
         (initiator, hello): (Initiator, Vec<u8>),
         farm: FarmId,
-        first: Vec<u8>,
         now_us: u64,
     ) -> Self {
-        Self::new(socket, Phase::Calls { initiator: Box::new(initiator), farm, first }, hello, now_us)
+        Self::new(socket, Phase::Calls { initiator: Box::new(initiator), farm }, hello, now_us)
     }
 
     /// A link that has shaken hands.
@@ -62,9 +92,15 @@ impl Link {
         Self::new(socket, Phase::Up(Box::new(stream)), Vec::new(), now_us)
     }
 
+    /// A link that somebody else opened, and has said nothing on yet.
+    pub(crate) fn accepted(socket: TcpStream, now_us: u64) -> Self {
+        Self { is_stranger: true, ..Self::new(socket, Phase::Accepted, Vec::new(), now_us) }
+    }
+
     fn new(socket: TcpStream, phase: Phase, out: Vec<u8>, now_us: u64) -> Self {
-        let (lanes, rest) = (Lanes::default(), Vec::new());
-        Self { socket, phase, lanes, out, taken: 0, rest, readable: true, heard_us: now_us, said_us: now_us }
+        let (lanes, rest, taken, data) = (Lanes::default(), Vec::new(), 0, 0);
+        let (heard_us, said_us, is_stranger) = (now_us, now_us, false);
+        Self { socket, phase, lanes, out, taken, rest, readable: true, heard_us, said_us, data, is_stranger }
     }
 
     pub(crate) fn is_up(&self) -> bool {
@@ -81,15 +117,22 @@ impl Link {
     ///
     /// # Errors
     /// The link is of no use any more; why, in words.
-    pub(crate) fn read(&mut self, now_us: u64, came: &mut Vec<Came>) -> Result<(), String> {
+    pub(crate) fn read(
+        &mut self,
+        host: &mut Option<Host>,
+        now_us: u64,
+        came: &mut Vec<Came>,
+    ) -> Result<(), String> {
         let mut piece = [0; 32 * 1024];
         for _ in 0..TURN_BYTES / piece.len() {
             match self.socket.read(&mut piece) {
                 Ok(0) => return Err("it has hung up".into()),
                 Ok(count) => {
-                    self.heard_us = now_us;
+                    if !self.is_stranger {
+                        self.heard_us = now_us;
+                    }
                     self.rest.extend_from_slice(&piece[..count]);
-                    self.take_frames(came)?;
+                    self.take_frames(host, now_us, came)?;
                 }
                 // Before it is connected, some systems have a word of their own.
                 Err(error)
@@ -106,28 +149,69 @@ impl Link {
     }
 
     /// Opens all frames that have come whole.
-    fn take_frames(&mut self, came: &mut Vec<Came>) -> Result<(), String> {
+    fn take_frames(
+        &mut self,
+        host: &mut Option<Host>,
+        now_us: u64,
+        came: &mut Vec<Came>,
+    ) -> Result<(), String> {
         let mut start = 0;
         while let Some(header) = self.rest[start..].first_chunk::<FRAME_HEADER_BYTES>() {
             let bytes = frame_bytes(*header).map_err(|error| error.to_string())?;
             let body = start + FRAME_HEADER_BYTES;
             let Some(frame) = self.rest.get(body..body + bytes) else { break };
-            match &mut self.phase {
-                Phase::Up(stream) => {
-                    let mut record = Vec::new();
-                    stream.opener.open(frame, &mut record).map_err(|error| error.to_string())?;
-                    came.push(Came::Record(record));
-                }
-                Phase::Calls { initiator, farm, first } => {
-                    let mut stream = answered(initiator, *farm, frame)?;
-                    stream.sealer.seal(first, &mut self.out).map_err(|error| error.to_string())?;
-                    self.phase = Phase::Up(Box::new(stream));
-                    came.push(Came::Up);
-                }
-            }
+            let frame = frame.to_vec();
+            self.take_frame(&frame, host, now_us, came)?;
             start = body + bytes;
         }
         self.rest.drain(..start);
+        Ok(())
+    }
+
+    fn take_frame(
+        &mut self,
+        frame: &[u8],
+        host: &mut Option<Host>,
+        now_us: u64,
+        came: &mut Vec<Came>,
+    ) -> Result<(), String> {
+        match std::mem::replace(&mut self.phase, Phase::Accepted) {
+            Phase::Up(mut stream) => {
+                let mut record = Vec::new();
+                stream.opener.open(frame, &mut record).map_err(|error| error.to_string())?;
+                self.data += u64::from(Message::is_data(&record));
+                came.push(Came::Record(record));
+                self.phase = Phase::Up(stream);
+            }
+            Phase::Calls { mut initiator, farm } => {
+                let stream = answered(&mut initiator, farm, frame)?;
+                self.phase = Phase::Up(Box::new(stream));
+                came.push(Came::Up);
+            }
+            Phase::Accepted => {
+                let host = host.as_mut().ok_or("nobody takes links here")?;
+                let source = self.socket.peer_addr().map_err(|error| error.to_string())?.to_string();
+                let (reply, pending) = host.answer(frame, source.as_bytes(), now_us)?;
+                self.out.extend_from_slice(&reply);
+                match pending {
+                    Ok(pending) => self.phase = Phase::Answered(Box::new(pending)),
+                    // It is told why, as far as the socket takes that at once.
+                    Err(why) => {
+                        let _ = self.write();
+                        return Err(why);
+                    }
+                }
+            }
+            Phase::Answered(pending) => {
+                let host = host.as_mut().ok_or("nobody takes links here")?;
+                let mut first = Vec::new();
+                let confirmed = pending.confirm(&mut host.vouchers, frame, &mut first, now_us / 1_000_000);
+                let (stream, peer, _) = confirmed.map_err(|error| error.to_string())?;
+                self.phase = Phase::Up(Box::new(stream));
+                (self.heard_us, self.is_stranger) = (now_us, false);
+                came.push(Came::Called(Box::new((peer.claim, first))));
+            }
+        }
         Ok(())
     }
 

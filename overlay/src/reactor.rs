@@ -9,16 +9,17 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mio::net::TcpStream;
+use mio::net::{TcpListener, TcpStream};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
 use starfarm_overlay_core::lanes::Lane;
+use starfarm_overlay_core::sending::Sending;
 use starfarm_protocol::ids::FarmId;
-use starfarm_protocol::link::{BEAT_US, DEAD_US, Message};
+use starfarm_protocol::link::{BEAT_US, DEAD_US, LINK, Message};
 use starfarm_protocol::seal::stream::{Stream, call};
-use starfarm_protocol::seal::{Introduction, SealError};
+use starfarm_protocol::seal::{Claim, Introduction, Responder, SealError, Vouchers};
 
-use crate::link::{Came, Link};
+use crate::link::{Came, Host, Link};
 
 /// A link of this reactor: no later one has its number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -31,8 +32,10 @@ pub struct Watch(pub usize);
 /// What has happened.
 #[derive(Debug)]
 pub enum Happening {
-    /// A link that was called is up: its first record is on its way.
+    /// A link that was called is up: it is for the caller to say something first, or it is not believed to be who it is.
     Up(LinkId),
+    /// Somebody that was vouched for has called: who, and its first record.
+    Called(LinkId, Claim, Vec<u8>),
     /// A record has come.
     Record(LinkId, Vec<u8>),
     /// A link has ended by itself; why, in words. It is not there any more.
@@ -42,8 +45,11 @@ pub enum Happening {
 }
 
 const WAKER: Token = Token(0);
-/// Tokens of watched files; those of links come behind them.
+/// Tokens of watched files; that of the listening socket and those of links come behind them.
 const WATCHES: usize = 1_024;
+const LISTENER: Token = Token(WATCHES + 1);
+/// Callers that have not shaken hands yet, at most: the oldest makes room.
+const STRANGERS_MAX: usize = 256;
 /// Events of a turn.
 const EVENTS: usize = 1_024;
 /// How often links are looked after.
@@ -55,6 +61,9 @@ pub struct Reactor {
     events: Events,
     waker: Arc<Waker>,
     links: BTreeMap<LinkId, Link>,
+    listener: Option<TcpListener>,
+    /// Who takes links here.
+    host: Option<Host>,
     next: u64,
     look_us: u64,
 }
@@ -68,7 +77,26 @@ impl Reactor {
         let poll = Poll::new()?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
         let (events, links) = (Events::with_capacity(EVENTS), BTreeMap::new());
-        Ok(Self { poll, events, waker, links, next: WATCHES as u64 + 1, look_us: 0 })
+        let (listener, host, next) = (None, None, LISTENER.0 as u64 + 1);
+        Ok(Self { poll, events, waker, links, listener, host, next, look_us: 0 })
+    }
+
+    /// Takes links there, of those that are vouched for: of nobody so far.
+    ///
+    /// # Errors
+    /// It cannot be watched.
+    pub fn listen(&mut self, listener: std::net::TcpListener, responder: Responder) -> io::Result<()> {
+        listener.set_nonblocking(true)?;
+        let mut listener = TcpListener::from_std(listener);
+        self.poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
+        self.listener = Some(listener);
+        self.host = Some(Host { responder, vouchers: Vouchers::default() });
+        Ok(())
+    }
+
+    /// These may link from now on, and nobody else. Links that are up stay.
+    pub fn vouch(&mut self, vouchers: Vouchers) {
+        self.host.iter_mut().for_each(|host| host.vouchers = vouchers.clone());
     }
 
     /// Wakes the thread up out of [`Reactor::turn`], from any other.
@@ -85,7 +113,7 @@ impl Reactor {
         self.poll.registry().register(&mut SourceFd(&fd), Token(1 + watch.0), Interest::READABLE)
     }
 
-    /// Calls a post: the link says `first` once it is up.
+    /// Calls a post.
     ///
     /// # Errors
     /// There are no random numbers, or no socket.
@@ -94,12 +122,11 @@ impl Reactor {
         address: SocketAddr,
         who: &Introduction<'_>,
         farm: FarmId,
-        first: Vec<u8>,
         now_us: u64,
     ) -> io::Result<LinkId> {
         let call = call(who).map_err(|error: SealError| io::Error::other(error.to_string()))?;
         let socket = TcpStream::connect(address)?;
-        self.add(Link::calls(socket, call, farm, first, now_us))
+        self.add(Link::calls(socket, call, farm, now_us))
     }
 
     /// Takes over a link that has shaken hands elsewhere.
@@ -126,7 +153,8 @@ impl Reactor {
     /// it ends, as one that is not there has.
     pub fn send(&mut self, link: LinkId, lane: Lane, message: &Message<'_>, now_us: u64) {
         let Some(found) = self.links.get_mut(&link) else { return };
-        let mut record = Vec::new();
+        // The first record says what the link is for.
+        let mut record = if let Message::Attach(_) = message { vec![LINK] } else { Vec::new() };
         message.write(&mut record);
         if found.put(lane, record, now_us).is_err() {
             // The next look finds it silent.
@@ -139,9 +167,12 @@ impl Reactor {
         self.links.remove(&link);
     }
 
-    /// Records of data that a link has dropped, and those that wait.
-    pub fn backlog(&self, link: LinkId) -> (u64, u64) {
-        self.links.get(&link).map_or((0, 0), |link| (link.lanes.dropped(), link.lanes.waiting()))
+    /// Sends what waits for a parent, as far as the link has room for it.
+    pub fn send_data(&mut self, link: LinkId, waiting: &mut Sending, now_us: u64) {
+        let Some(found) = self.links.get_mut(&link) else { return };
+        while let Some(record) = waiting.next_record(found.lanes.room(Lane::Data)) {
+            found.put(Lane::Data, record, now_us).expect("there is room");
+        }
     }
 
     /// Waits for something to happen, `patience` at most, and appends what did. `clock` says what time it is.
@@ -166,7 +197,7 @@ impl Reactor {
         let now_us = clock();
         for event in &self.events {
             match event.token() {
-                WAKER => {}
+                WAKER | LISTENER => {}
                 Token(number) if number <= WATCHES => happenings.push(Happening::Readable(Watch(number - 1))),
                 Token(number) => {
                     if let Some(link) = self.links.get_mut(&LinkId(number as u64)) {
@@ -175,6 +206,7 @@ impl Reactor {
                 }
             }
         }
+        self.accept_all(now_us);
         self.read_all(now_us, happenings);
         if now_us >= self.look_us {
             self.look_us = now_us + LOOK_US;
@@ -184,19 +216,36 @@ impl Reactor {
         Ok(())
     }
 
+    /// Takes whoever has called, a turn's worth.
+    fn accept_all(&mut self, now_us: u64) {
+        for _ in 0..STRANGERS_MAX {
+            // Without room for one more socket callers wait.
+            let Some(Ok((socket, _))) = self.listener.as_ref().map(TcpListener::accept) else { return };
+            let strangers = self.links.iter().filter(|(_, link)| link.is_stranger);
+            if strangers.clone().count() >= STRANGERS_MAX
+                && let Some(oldest) = strangers.map(|(id, _)| *id).next()
+            {
+                self.links.remove(&oldest);
+            }
+            let _ = self.add(Link::accepted(socket, now_us));
+        }
+    }
+
     fn read_all(&mut self, now_us: u64, happenings: &mut Vec<Happening>) {
-        let mut came = Vec::new();
+        let (mut came, mut host) = (Vec::new(), self.host.take());
         self.for_each(happenings, |id, link, happenings| {
             if !link.readable {
                 return Ok(());
             }
-            let read = link.read(now_us, &mut came);
+            let read = link.read(&mut host, now_us, &mut came);
             happenings.extend(came.drain(..).map(|what| match what {
                 Came::Up => Happening::Up(id),
+                Came::Called(called) => Happening::Called(id, called.0, called.1),
                 Came::Record(record) => Happening::Record(id, record),
             }));
             read
         });
+        self.host = host;
     }
 
     fn write_all(&mut self, happenings: &mut Vec<Happening>) {
@@ -211,14 +260,14 @@ impl Reactor {
             }
             if link.is_up() && now_us.saturating_sub(link.said_us) + LOOK_US > BEAT_US {
                 let mut beat = Vec::new();
-                Message::Beat.write(&mut beat);
+                Message::Beat { heard: link.data }.write(&mut beat);
                 link.put(Lane::Control, beat, now_us).map_err(|_| "it does not read".to_owned())?;
             }
             Ok(())
         });
     }
 
-    /// Does something with each link; one of which nothing comes ends.
+    /// Does something with each link; one of which nothing comes ends. Of a stranger nobody has heard.
     fn for_each(
         &mut self,
         happenings: &mut Vec<Happening>,
@@ -227,7 +276,9 @@ impl Reactor {
         self.links.retain(|id, link| match act(*id, link, happenings) {
             Ok(()) => true,
             Err(why) => {
-                happenings.push(Happening::Gone(*id, why));
+                if !link.is_stranger {
+                    happenings.push(Happening::Gone(*id, why));
+                }
                 false
             }
         });

@@ -6,10 +6,11 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
-use starfarm_overlay::{Happening, LinkId, Reactor, Watch};
+use starfarm_overlay::{Children, Happening, LinkId, Reactor, Watch};
 use starfarm_overlay_core::lanes::Lane;
+use starfarm_overlay_core::sending::Sending;
 use starfarm_protocol::ids::{Boot, Epoch, FarmId};
-use starfarm_protocol::link::{DEAD_US, Data, LINK, Message, Stream as Values};
+use starfarm_protocol::link::{Attach, DEAD_US, Data, LINK, Message, Stream as Values};
 use starfarm_protocol::orders::PostId;
 use starfarm_protocol::seal::line::read_frame;
 use starfarm_protocol::seal::packet::Mode;
@@ -54,9 +55,7 @@ impl Pair {
             boot: Boot(0),
             mode: Mode { stream: true, ..Mode::default() },
         };
-        let mut first = vec![LINK];
-        Message::Attach { post: PostId(POST) }.write(&mut first);
-        reactor.call(self.address(), &who, FARM, first, now_us).unwrap()
+        reactor.call(self.address(), &who, FARM, now_us).unwrap()
     }
 
     /// Answers the handshake of the next caller, as the scheduler does; the stream if it is let in.
@@ -113,6 +112,19 @@ impl Node {
     }
 }
 
+fn attach(level: u8) -> Attach {
+    Attach { post: PostId(POST), level, dropped: 0, sequences: [0; 4] }
+}
+
+impl Node {
+    /// Says who it is, once the link that it has called is up.
+    fn greet(&mut self, link: LinkId) {
+        self.until("the link is up", |seen| matches!(seen, [Happening::Up(_)]));
+        self.reactor.send(link, Lane::Control, &Message::Attach(attach(0)), self.now_us.get());
+        self.turn();
+    }
+}
+
 /// Two nodes with a link that is up.
 fn linked() -> (Pair, (Node, LinkId), (Node, LinkId)) {
     let (mut pair, mut below, mut above) = (Pair::new(), Node::new(), Node::new());
@@ -120,20 +132,19 @@ fn linked() -> (Pair, (Node, LinkId), (Node, LinkId)) {
     below.turn();
     let taken = std::thread::scope(|scope| {
         let taking = scope.spawn(|| pair.take());
-        below.until("the link is up", |seen| matches!(seen, [Happening::Up(_)]));
-        below.turn();
+        below.greet(up);
         taking.join().unwrap()
     });
     let (socket, stream, first) = taken.unwrap();
     assert_eq!(first[0], LINK);
-    assert_eq!(Message::read(&first[1..]), Ok(Some(Message::Attach { post: PostId(POST) })));
+    assert_eq!(Message::read(&first[1..]), Ok(Some(Message::Attach(attach(0)))));
     let down = above.reactor.adopt(socket, stream, 1_000_000).unwrap();
     below.seen.clear();
     (pair, (below, up), (above, down))
 }
 
 fn data(sequence: u32, triples: &[u8]) -> Message<'_> {
-    Message::Data(Data { stream: Values::Job, origin: PostId(POST), sequence, triples })
+    Message::Data(Data { stream: Values::Job, origin: PostId(POST), sequence, at_us: 1_000_000, triples })
 }
 
 fn sequences(seen: &[Happening]) -> Vec<u32> {
@@ -194,7 +205,8 @@ fn a_neighbour_that_hangs_up_is_gone_at_once_and_one_that_is_silent_after_five_s
 
 #[test]
 fn links_that_have_nothing_to_say_beat() {
-    let (_pair, (mut below, _), (mut above, _)) = linked();
+    let (_pair, (mut below, up), (mut above, _)) = linked();
+    below.reactor.send(up, Lane::Data, &data(0, &[]), 1_000_000);
     for step in 1..40 {
         for node in [&mut below, &mut above] {
             node.now_us.set(1_000_000 + step * 500_000);
@@ -204,10 +216,10 @@ fn links_that_have_nothing_to_say_beat() {
         std::thread::sleep(Duration::from_millis(2));
     }
     assert_eq!((below.why_gone(), above.why_gone()), (None, None));
-    let beats = above.seen.iter().filter(|happening| {
-        matches!(happening, Happening::Record(_, record) if Message::read(record) == Ok(Some(Message::Beat)))
+    let beats = below.seen.iter().filter(|happening| {
+        matches!(happening, Happening::Record(_, record) if matches!(Message::read(record), Ok(Some(Message::Beat { heard: 1 }))))
     });
-    assert!(beats.count() >= 15, "{:?}", above.seen);
+    assert!(beats.count() >= 14, "it is said how much data has come: {:?}", below.seen);
 }
 
 #[test]
@@ -248,7 +260,7 @@ fn nobody_at_the_address_is_a_link_that_ends() {
         boot: Boot(0),
         mode: Mode { stream: true, ..Mode::default() },
     };
-    below.reactor.call(address, &who, FARM, vec![LINK], 1_000_000).unwrap();
+    below.reactor.call(address, &who, FARM, 1_000_000).unwrap();
     below.until("it is refused", |seen| matches!(seen, [Happening::Gone(..)]));
 }
 
@@ -259,21 +271,23 @@ fn where_a_neighbour_does_not_read_the_oldest_values_go_and_are_counted() {
     below.turn();
     let mut taken = std::thread::scope(|scope| {
         let taking = scope.spawn(|| pair.take());
-        below.until("the link is up", |seen| matches!(seen, [Happening::Up(_)]));
-        below.turn();
+        below.greet(up);
         taking.join().unwrap().unwrap()
     });
-    let total = 2_000;
-    for number in 0..total {
-        below.reactor.send(up, Lane::Data, &data(number, &[7; 10_000]), 1_000_000);
+    let (total, mut sending) = (2_000_u32, Sending::default());
+    sending.begin();
+    for _ in 0..total {
+        sending.put(PostId(POST), Values::Job, 1_000_000, &[7; 10_000]);
+        below.reactor.send_data(up, &mut sending, 1_000_000);
         below.turn();
     }
-    let (dropped, waiting) = below.reactor.backlog(up);
-    assert!(dropped > 100 && waiting > 50, "{dropped} dropped, {waiting} wait");
+    let (made, dropped) = sending.counts();
+    assert!(made == u64::from(total) && dropped > 100, "{dropped} dropped");
     // It reads after all: what was not dropped arrives, in order, and the newest is among it.
     taken.0.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     let (mut frame, mut record, mut read) = (Vec::new(), Vec::new(), Vec::new());
     while read.last() != Some(&(total - 1)) {
+        below.reactor.send_data(up, &mut sending, 1_000_000);
         below.turn();
         read_frame(&mut Turning(&mut taken.0, &mut below), &mut frame).unwrap();
         taken.1.opener.open(&frame, &mut record).unwrap();
@@ -282,7 +296,118 @@ fn where_a_neighbour_does_not_read_the_oldest_values_go_and_are_counted() {
         }
     }
     assert!(read.is_sorted());
-    assert_eq!(read.len() as u64 + dropped, u64::from(total), "each one arrived or is counted");
+    let gone = u64::from(total) - read.len() as u64;
+    assert!(gone > 0 && gone <= dropped, "{gone} never arrived, {dropped} are counted");
+}
+
+/// The handshakes of callers are answered by the reactor itself.
+fn host(pair: &Pair) -> (Node, SocketAddr) {
+    let mut node = Node::new();
+    let mode = Mode { stream: true, ..Mode::default() };
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    node.reactor.listen(listener, Responder::new(key(2), FARM, Epoch(0), mode, [9; 32])).unwrap();
+    node.reactor.vouch(pair.vouchers.clone());
+    (node, address)
+}
+
+fn call(pair: &Pair, address: SocketAddr, below: &mut Node) -> LinkId {
+    let who = Introduction {
+        key: &pair.caller,
+        scheduler: &pair.called.public(),
+        join_secret: &pair.secret,
+        name: &post_name(POST),
+        boot: Boot(0),
+        mode: Mode { stream: true, ..Mode::default() },
+    };
+    below.reactor.call(address, &who, FARM, 1_000_000).unwrap()
+}
+
+/// Both have turns until this is so.
+fn both(below: &mut Node, above: &mut Node, what: &str, is_right: impl Fn(&Node, &Node) -> bool) {
+    for _ in 0..20_000 {
+        if is_right(below, above) {
+            return;
+        }
+        below.turn();
+        above.turn();
+    }
+    panic!("{what} never happened: {:?}, {:?}", below.seen, above.seen);
+}
+
+/// A child of a post of level 1 that has called, and says that it is of this level; what it hears.
+fn answer_to(level: u8) -> (Message<'static>, usize) {
+    let (pair, mut below) = (Pair::new(), Node::new());
+    let (mut above, address) = host(&pair);
+    let mut children = Children::of(1);
+    let up = call(&pair, address, &mut below);
+    both(&mut below, &mut above, "the link is up", |below, _| matches!(&below.seen[..], [Happening::Up(_)]));
+    below.reactor.send(up, Lane::Control, &Message::Attach(attach(level)), 1_000_000);
+    both(&mut below, &mut above, "it calls", |_, above| !above.seen.is_empty());
+    let Happening::Called(link, claim, first) = above.seen.remove(0) else { panic!() };
+    assert_eq!((claim.name.as_str(), claim.key), ("post-7", pair.caller.public()));
+    children.arrive(&mut above.reactor, link, (PostId(POST), claim.key), &first, (1_000_000, 77));
+    let heard = |below: &Node| below.seen.iter().any(|seen| matches!(seen, Happening::Record(..)));
+    both(&mut below, &mut above, "it is answered", |below, _| heard(below));
+    let answer = below.seen.iter().find_map(|seen| match seen {
+        Happening::Record(_, record) => Message::read(record).unwrap(),
+        _ => None,
+    });
+    let answer = match answer.unwrap() {
+        Message::Welcome { now_us } => Message::Welcome { now_us },
+        Message::Refuse { why } => Message::Refuse { why },
+        other => panic!("{other:?}"),
+    };
+    (answer, children.count())
+}
+
+#[test]
+fn a_child_of_a_lower_level_is_taken_in_and_told_the_farms_clock() {
+    assert_eq!(answer_to(0), (Message::Welcome { now_us: 77 }, 1));
+}
+
+/// Or else two posts could be above each other.
+#[test]
+fn a_child_of_no_lower_level_is_refused() {
+    for level in [1, 2] {
+        let (Message::Refuse { why }, 0) = answer_to(level) else { panic!("it was taken in") };
+        assert!(why.contains(&format!("of level {level} is not below one of level 1")), "{why}");
+    }
+}
+
+#[test]
+fn callers_that_nobody_vouched_for_are_hung_up_on_and_leave_nothing() {
+    let pair = Pair { vouchers: Vouchers::default(), ..Pair::new() };
+    let (mut above, address) = host(&pair);
+    let mut below = Node::new();
+    call(&pair, address, &mut below);
+    both(&mut below, &mut above, "it ends", |below, _| matches!(&below.seen[..], [Happening::Gone(..)]));
+    assert!(above.seen.is_empty(), "nobody hears of it: {:?}", above.seen);
+    // Those who say nothing, or anything.
+    let connect = |_| {
+        let socket = TcpStream::connect(address).unwrap();
+        above.turn();
+        socket
+    };
+    let mut sockets: Vec<_> = (0..300).map(connect).collect();
+    for socket in sockets.iter_mut().step_by(2) {
+        let _ = socket.write_all(&[0xA5; 3_000]);
+    }
+    (0..50).for_each(|_| above.turn());
+    above.now_us.set(1_000_000 + 2 * DEAD_US);
+    (0..50).for_each(|_| above.turn());
+    assert!(above.seen.is_empty(), "{:?}", above.seen);
+    for socket in &mut sockets {
+        socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        // A reset is an end, too.
+        assert!(!matches!(socket.read(&mut [0; 8]), Ok(1..)), "nobody is answered");
+    }
+    // A true peer is let in all the same.
+    let pair = Pair::new();
+    above.reactor.vouch(pair.vouchers.clone());
+    below.seen.clear();
+    call(&pair, address, &mut below);
+    both(&mut below, &mut above, "it is up", |below, _| matches!(&below.seen[..], [Happening::Up(_)]));
 }
 
 /// Reads from a socket while the other end has its turns.

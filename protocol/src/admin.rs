@@ -9,7 +9,9 @@ mod merge;
 mod node;
 mod output;
 pub mod pieces;
+mod results;
 mod status;
+mod tree;
 mod usage;
 
 use serde::{Deserialize, Serialize};
@@ -23,14 +25,15 @@ use crate::seal::Role;
 use crate::terms::{Limit, Terms};
 use crate::trust::{Share, TrustChecks};
 use crate::units::Units;
-use crate::wire::FailReason;
 use crate::word::words;
 pub use explain::{Explanation, Fact, FactValue, Reason, Rule, SizeInfo, Subject};
 pub use lines::EventLine;
 pub use merge::{MergeInfo, MergeOutcome, MergeState, MergedFile};
 pub use node::{DeviceInfo, DevicesInfo, NetworkInfo, NodeInfo, RateInfo};
 pub use output::{ArchiveInfo, OutputInfo, OutputLoss, StreamInfo};
+pub use results::{FailedInfo, HitInfo, LostOutputs, ResultsPage};
 pub use status::StatusInfo;
+pub use tree::{PlaceCps, PostInfo, TreeInfo, TreeState, TreeSummary};
 pub use usage::{JobUsage, NodeUsage, Spread};
 
 /// Version of the JSON that the command line prints: the value of `schema` in each document is
@@ -85,6 +88,10 @@ pub enum Request {
     /// `Events`. Told for some seconds after each such request, on a farm where more goes and comes than a person can
     /// read only in part: the rest is among those that are missed.
     TaskEvents { after: u64, take: u64 },
+    /// The monitoring tree, post by post; answered with `Tree`.
+    Tree,
+    /// The tree is planned anew, and is to be so from now on.
+    FormTree { strategy: PlaceCps, fanout: u32 },
     /// All keys.
     Keys,
     /// A new join key for those of a role; answered with a join file's text.
@@ -205,6 +212,8 @@ pub enum Response {
     /// What happened, oldest first, and how many lines behind `after` are not among these: gone, or more than were asked
     /// for.
     Events { events: Vec<EventLine>, missed: u64 },
+    /// The monitoring tree.
+    Tree(TreeInfo),
     /// Keys.
     Keys(Vec<KeyInfo>),
     /// Text of a join file.
@@ -409,69 +418,6 @@ pub struct Refusal {
     pub node: String,
     /// Its words.
     pub why: String,
-}
-
-/// A page of results. `more` tells whether another page follows.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct ResultsPage {
-    /// Hits of a search, by unit.
-    pub hits: Vec<HitInfo>,
-    /// Units that failed for good, by unit.
-    pub failed: Vec<FailedInfo>,
-    /// What units of a command wrote, in the order in which they came in.
-    pub outputs: Vec<OutputInfo>,
-    /// So many more outputs, or pieces of the file with an unknown number of them, should be here and are damaged.
-    #[serde(default)]
-    pub outputs_damaged: u64,
-    /// Units of a command that are done, so that their outputs must be among those of all pages.
-    #[serde(default)]
-    pub outputs_of_done: u64,
-    /// Another page follows.
-    pub more: bool,
-}
-
-/// Units of a command that ran to their end, and whose outputs cannot be had.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct LostOutputs {
-    /// First unit.
-    pub lo: Units,
-    /// End, exclusive.
-    pub hi: Units,
-    /// What is wrong with them.
-    pub what: OutputLoss,
-    /// They are of runs before the ones that count.
-    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
-    pub superseded: bool,
-}
-
-/// A hit.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct HitInfo {
-    /// Which.
-    pub unit: Units,
-    /// The candidate; U+FFFD stands for what is not UTF-8.
-    pub value: String,
-    /// The candidate's bytes, where it is not UTF-8.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub value_hex: Option<String>,
-    /// The digest that it has.
-    pub target: String,
-}
-
-/// A unit that failed for good.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct FailedInfo {
-    /// Which.
-    pub unit: Units,
-    /// Why.
-    pub reason: FailReason,
-    /// The exit code; none where it has none.
-    pub exit_code: Option<i32>,
-    /// The signal that ended it.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub signal: Option<i32>,
-    /// The node that ran it last; none for poison, and where that node was forgotten long ago.
-    pub node: Option<String>,
 }
 
 words! {

@@ -4,11 +4,12 @@
 //!
 //! | kind | name | from | fields |
 //! | --- | --- | --- | --- |
-//! | 1 | attach | child | post u64 |
+//! | 1 | attach | child | post u64, level u8, dropped u64: messages of data so far; sequences 4 u32: of each stream, that of the first message that is to come |
 //! | 2 | welcome | parent | the farm's clock u64, microseconds |
 //! | 3 | refuse | parent | UTF-8, why, in words; the parent hangs up |
-//! | 5 | beat | both | nothing |
-//! | 6 | data | child | stream u8, origin u64: the post that measured; sequence u32; triples |
+//! | 5 | beat | both | heard u64: messages of data that have come by this link |
+//! | 6 | data | child | stream u8, origin u64: the post that measured or summed up; sequence u32; at u64: when that was, by the farm's clock, microseconds; triples |
+//! | 11 | standing | child | post u64, parent u64, level u8, children u32, sent u64, received u64, dropped u64, late u64, gaps u64: how a post stands, which may be below the child |
 //!
 //! Triples are ids, lengths and values: see the page on monitoring.
 
@@ -44,10 +45,7 @@ words! {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Message<'a> {
     /// A child says who it is.
-    Attach {
-        /// Its post.
-        post: PostId,
-    },
+    Attach(Attach),
     /// A parent takes it.
     Welcome {
         /// The farm's clock, in microseconds.
@@ -59,9 +57,58 @@ pub enum Message<'a> {
         why: String,
     },
     /// A neighbour lives.
-    Beat,
+    Beat {
+        /// Messages of data that have come to it by this link.
+        heard: u64,
+    },
     /// Values.
     Data(Data<'a>),
+    /// How a post stands.
+    Standing(Standing),
+}
+
+/// Who calls, and what it has to say.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Attach {
+    /// Its post.
+    pub post: PostId,
+    /// Its level.
+    pub level: u8,
+    /// Messages of data that it had no room for so far.
+    pub dropped: u64,
+    /// Of each stream, the sequence number of the first message that is to come.
+    pub sequences: [u32; Stream::ALL.len()],
+}
+
+/// How a post stands in the tree. The numbers are of messages of data since the start of its process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Standing {
+    /// The post.
+    pub post: PostId,
+    /// Whose child it is.
+    pub parent: PostId,
+    /// Its level.
+    pub level: u8,
+    /// Its children.
+    pub children: u32,
+    /// What has been said.
+    pub counts: Counts,
+}
+
+/// What a post has said, and what was said to it. What its children sent has been received, was late, was dropped by them,
+/// or is missing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    /// Made for its parent.
+    pub sent: u64,
+    /// Come from its children in time.
+    pub received: u64,
+    /// Of those made, there was no room for so many, or no parent for too long.
+    pub dropped: u64,
+    /// Come from its children when the wave was over.
+    pub late: u64,
+    /// Sent by its children, not dropped by them, and never come.
+    pub gaps: u64,
 }
 
 /// Values that a post has measured, or summed up.
@@ -73,6 +120,8 @@ pub struct Data<'a> {
     pub origin: PostId,
     /// Which of its messages of this stream it is: a number that is missing was lost.
     pub sequence: u32,
+    /// When the values were measured, by the farm's clock, in microseconds.
+    pub at_us: u64,
     /// The values, not looked at.
     pub triples: &'a [u8],
 }
@@ -83,23 +132,37 @@ mod kind {
     pub(super) const REFUSE: u8 = 3;
     pub(super) const BEAT: u8 = 5;
     pub(super) const DATA: u8 = 6;
+    pub(super) const STANDING: u8 = 11;
 }
 
 impl<'a> Message<'a> {
+    /// Whether a record is one of data, whatever is in it.
+    pub fn is_data(record: &[u8]) -> bool {
+        record.first() == Some(&kind::DATA)
+    }
+
     /// Appends the record's bytes. A sentence that is too long is cut.
     pub fn write(&self, out: &mut Vec<u8>) {
         match self {
-            Self::Attach { post } => (kind::ATTACH, post.0).put(out),
+            Self::Attach(Attach { post, level, dropped, sequences }) => {
+                ((kind::ATTACH, post.0), (*level, *dropped)).put(out);
+                sequences.iter().for_each(|sequence| sequence.put(out));
+            }
             Self::Welcome { now_us } => (kind::WELCOME, *now_us).put(out),
             Self::Refuse { why } => {
                 out.push(kind::REFUSE);
                 out.extend_from_slice(&why.as_bytes()[..why.floor_char_boundary(WORDS_BYTES_MAX)]);
             }
-            Self::Beat => out.push(kind::BEAT),
-            Self::Data(Data { stream, origin, sequence, triples }) => {
+            Self::Beat { heard } => (kind::BEAT, *heard).put(out),
+            Self::Data(Data { stream, origin, sequence, at_us, triples }) => {
                 out.push(kind::DATA);
-                ((*stream as u8, origin.0), *sequence).put(out);
+                ((*stream as u8, origin.0), (*sequence, *at_us)).put(out);
                 out.extend_from_slice(triples);
+            }
+            Self::Standing(Standing { post, parent, level, children, counts }) => {
+                ((kind::STANDING, post.0), (parent.0, (*level, *children))).put(out);
+                let Counts { sent, received, dropped, late, gaps } = counts;
+                [sent, received, dropped, late, gaps].into_iter().for_each(|count| count.put(out));
             }
         }
     }
@@ -111,18 +174,32 @@ impl<'a> Message<'a> {
     pub fn read(record: &'a [u8]) -> Result<Option<Self>, Malformed> {
         let mut rest = Reader(record);
         let message = match rest.u8()? {
-            kind::ATTACH => Self::Attach { post: PostId(rest.u64()?) },
+            kind::ATTACH => {
+                let (post, level, dropped) = (PostId(rest.u64()?), rest.u8()?, rest.u64()?);
+                let mut sequences = [0; Stream::ALL.len()];
+                for sequence in &mut sequences {
+                    *sequence = rest.u32()?;
+                }
+                Self::Attach(Attach { post, level, dropped, sequences })
+            }
             kind::WELCOME => Self::Welcome { now_us: rest.u64()? },
             kind::REFUSE => {
                 let why = String::from_utf8_lossy(std::mem::take(&mut rest.0)).into_owned();
                 Self::Refuse { why }
             }
-            kind::BEAT => Self::Beat,
+            kind::BEAT => Self::Beat { heard: rest.u64()? },
             kind::DATA => {
-                let ((stream, origin), sequence): ((u8, u64), u32) = Field::read(&mut rest)?;
+                let ((stream, origin), (sequence, at_us)) = <((u8, u64), (u32, u64))>::read(&mut rest)?;
                 let Some(stream) = Stream::from_number(stream) else { return Ok(None) };
                 let triples = std::mem::take(&mut rest.0);
-                Self::Data(Data { stream, origin: PostId(origin), sequence, triples })
+                Self::Data(Data { stream, origin: PostId(origin), sequence, at_us, triples })
+            }
+            kind::STANDING => {
+                let (post, parent) = (PostId(rest.u64()?), PostId(rest.u64()?));
+                let (level, children) = (rest.u8()?, rest.u32()?);
+                let (sent, received, dropped) = (rest.u64()?, rest.u64()?, rest.u64()?);
+                let counts = Counts { sent, received, dropped, late: rest.u64()?, gaps: rest.u64()? };
+                Self::Standing(Standing { post, parent, level, children, counts })
             }
             _ => return Ok(None),
         };
@@ -140,13 +217,17 @@ mod tests {
         out
     }
 
-    fn samples() -> [Message<'static>; 5] {
-        let data = Data { stream: Stream::Job, origin: PostId(0x0102), sequence: 9, triples: &[1, 1, 7] };
+    fn samples() -> [Message<'static>; 6] {
+        let data =
+            Data { stream: Stream::Job, origin: PostId(0x0102), sequence: 9, at_us: 5, triples: &[1, 1, 7] };
+        let counts = Counts { sent: 1, received: 2, dropped: 3, late: 4, gaps: u64::MAX };
+        let (post, parent) = (PostId(8), PostId::FRONT);
         [
-            Message::Attach { post: PostId(7) },
+            Message::Attach(Attach { post: PostId(7), level: 2, dropped: 3, sequences: [4, 5, 6, u32::MAX] }),
             Message::Welcome { now_us: u64::MAX },
+            Message::Beat { heard: 3 },
+            Message::Standing(Standing { post, parent, level: 1, children: 32, counts }),
             Message::Refuse { why: "no".into() },
-            Message::Beat,
             Message::Data(data),
         ]
     }
@@ -157,26 +238,30 @@ mod tests {
             let bytes = written(&message);
             assert_eq!(Message::read(&bytes), Ok(Some(message)));
         }
-        let data = written(&samples()[4]);
-        assert_eq!(data, [6, 2, 2, 1, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 1, 1, 7]);
+        let data = written(&samples()[5]);
+        assert_eq!(data, [6, 2, 2, 1, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 1, 1, 7]);
+        assert_eq!(
+            samples().map(|message| Message::is_data(&written(&message))),
+            [false, false, false, false, false, true]
+        );
     }
 
     #[test]
     fn a_record_that_is_cut_short_or_too_long_is_malformed() {
-        for message in [&samples()[..2], &samples()[3..4]].concat() {
-            let bytes = written(&message);
+        for message in &samples()[..4] {
+            let bytes = written(message);
             for cut in 0..bytes.len() {
                 assert_eq!(Message::read(&bytes[..cut]), Err(Malformed), "{message:?} cut at {cut}");
             }
             assert_eq!(Message::read(&[&bytes[..], &[0]].concat()), Err(Malformed), "{message:?}");
         }
-        assert_eq!(Message::read(&written(&samples()[4])[..10]), Err(Malformed));
+        assert_eq!(Message::read(&written(&samples()[5])[..10]), Err(Malformed));
     }
 
     #[test]
     fn what_a_later_release_says_is_skipped() {
         assert_eq!(Message::read(&[200, 1, 2]), Ok(None));
-        let mut data = written(&samples()[4]);
+        let mut data = written(&samples()[5]);
         data[1] = 99;
         assert_eq!(Message::read(&data), Ok(None), "a stream that is not known here");
     }

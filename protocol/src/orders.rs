@@ -71,11 +71,29 @@ words! {
     }
 }
 
+/// The level of the front. A post's parent is of a higher level than it: so no tree has a ring, whatever orders are late.
+pub const FRONT_LEVEL: u8 = u8::MAX;
+
+/// A machine, as far as others can tell: nodes that share one have equal ones.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
+pub struct Host {
+    /// Its name, as it has it itself. Others may have the same.
+    pub name: String,
+    /// A number that only those have who run on one kernel and share `/dev/shm`.
+    pub id: u64,
+}
+
 /// What a worker has.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Report {
     /// The number of the orders that it heard last from this scheduler; 0: none.
     pub heard: u64,
+    /// Its machine.
+    #[serde(default)]
+    pub host: Host,
+    /// It takes links of others: posts that have children may be put there.
+    #[serde(default)]
+    pub links: bool,
     /// Its posts.
     pub posts: Vec<PostReport>,
 }
@@ -85,8 +103,15 @@ pub struct Report {
 pub struct PostReport {
     /// Which.
     pub post: PostId,
+    /// What it is for.
+    pub kind: PostKind,
+    /// Its level: 0 of back ends, and higher the nearer to the front.
+    pub level: u8,
     /// How far it is.
     pub state: PostState,
+    /// Whose child it is, where it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<PostId>,
     /// The public key that it links with, once its process has made one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<PublicKey>,
@@ -114,8 +139,17 @@ pub struct PostOrder {
     pub post: PostId,
     /// What it is for.
     pub kind: PostKind,
-    /// The posts above it, its parent first, the front last; empty until the scheduler knows the post's key.
+    /// Its level, the same for all its life.
+    pub level: u8,
+    /// The posts above it, its parent first, the front last; empty until the scheduler knows the post's key, and where it is
+    /// to be.
     pub lineage: Vec<Ancestor>,
+    /// The posts below it: nobody else may link with it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub below: Vec<Descendant>,
+    /// So many of them it takes as children, at most: others it sends on. 0: all.
+    #[serde(default)]
+    pub children_max: u32,
 }
 
 /// A post that may be linked with.
@@ -128,6 +162,17 @@ pub struct Ancestor {
     /// Its public key: nobody else can answer.
     pub key: PublicKey,
     /// What caller and called alone know, see [`crate::seal::pair_secret`].
+    pub secret: Secret,
+}
+
+/// A post that may link.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Descendant {
+    /// Which.
+    pub post: PostId,
+    /// Its public key: nobody else can call in its name.
+    pub key: PublicKey,
+    /// As [`Ancestor::secret`].
     pub secret: Secret,
 }
 
@@ -152,12 +197,20 @@ mod tests {
     fn what_is_written_is_read() {
         let report = PostReport {
             post: PostId(7),
+            kind: PostKind::Ibe,
+            level: 1,
             state: PostState::Joined,
+            parent: Some(PostId::FRONT),
             key: Some(PublicKey([3; 32])),
             addresses: vec!["10.0.0.1:4000".parse().unwrap()],
             pid: Some(99),
         };
-        let report = Report { heard: 5, posts: vec![report] };
+        let report = Report {
+            heard: 5,
+            host: Host { name: "a".into(), id: u64::MAX },
+            links: true,
+            posts: vec![report],
+        };
         assert_eq!(read::<Report>(&write(&report)), Ok(report));
         let parent = Ancestor {
             post: PostId::FRONT,
@@ -165,7 +218,9 @@ mod tests {
             key: PublicKey([4; 32]),
             secret: Secret([5; 32]),
         };
-        let post = PostOrder { post: PostId(7), kind: PostKind::Be, lineage: vec![parent] };
+        let child = Descendant { post: PostId(8), key: PublicKey([6; 32]), secret: Secret([7; 32]) };
+        let (kind, lineage, below) = (PostKind::Ibe, vec![parent], vec![child]);
+        let post = PostOrder { post: PostId(7), kind, level: 1, lineage, below, children_max: 64 };
         let orders = Orders { newest: 6, posts: vec![post] };
         assert_eq!(read::<Orders>(&write(&orders)), Ok(orders));
     }
@@ -177,7 +232,7 @@ mod tests {
             assert!(why.starts_with("a record of the orders channel: "), "{why}");
         }
         let later = br#"{"heard":1,"posts":[],"of_a_later_release":true}"#;
-        assert_eq!(read::<Report>(later), Ok(Report { heard: 1, posts: Vec::new() }));
+        assert_eq!(read::<Report>(later), Ok(Report { heard: 1, ..Report::default() }));
     }
 
     #[test]

@@ -11,10 +11,8 @@ use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use starfarm_logs::{Limits, LogWriter};
 use starfarm_net::say;
 use starfarm_overlay::Reactor;
-use starfarm_overlay_core::front::Front;
 use starfarm_protocol::admin::JobInfo;
 use starfarm_protocol::foreign;
-use starfarm_protocol::ids::Epoch;
 use starfarm_protocol::join::is_address;
 use starfarm_protocol::seal::{EpochProofs, KeyStore, Mode, Responder, StaticKey};
 use starfarm_scheduler_core::{Config, Evidence, Farm};
@@ -45,7 +43,7 @@ use crate::threads::{
     CHANNEL_BATCHES, House, Input, Shared, checkpoint as checkpoint_thread, command, decomposers, dispatcher,
     merge as merge_thread, sender, spawn, status, tree as tree_thread,
 };
-use crate::tree::{Arrival, Tree};
+use crate::tree::Arrival;
 
 /// How often a thread that receives looks whether it is to stop.
 const RECEIVE_WAIT: Duration = Duration::from_millis(200);
@@ -56,8 +54,6 @@ const JOURNAL_BATCHES: usize = 8_192;
 const EVENTS_MAX: usize = 4_096;
 /// Turns with events that wait for the log at most: a disk that takes a tenth of a second loses nothing.
 const LOG_BATCHES: usize = 8_192;
-/// Links that wait for the tree thread at most.
-const ARRIVALS_MAX: usize = 1_024;
 /// Nodes or jobs that one note names.
 const NAMED_MAX: usize = 8;
 
@@ -182,7 +178,7 @@ pub fn start(options: Options) -> Result<Handle, SchedulerError> {
     let merges = merges_of(&state, &mut restarted.farm, &blobs).map_err(cannot_use)?;
     let contents = blobs.lock().expect("nobody else has it yet").bytes() + restarted.outputs.bytes();
     let low_water = room(&state, &options, contents + merges.bytes(), &shared);
-    let (tree, links) = tree_of(&options, &key, state.farm.epoch)?.unzip();
+    let (tree, links) = tree_thread::tree_of(&options, &key, state.farm.epoch)?.unzip();
     let house = Arc::new(House {
         hits: Lister::new(state.path().to_owned(), state.farm.id),
         state: Arc::new(state),
@@ -344,7 +340,8 @@ fn wire(
         contents: Mutex::default(),
         bulk: Mutex::default(),
     });
-    let tree = house.tree.clone().zip(links).map(|(tree, links)| spawn_tree(&house, tree, links));
+    let tree = house.tree.clone().zip(links);
+    let tree = tree.map(|(tree, links)| tree_thread::spawn(&house, tree, links, &to_dispatcher));
     let state = Arc::clone(&house.state);
     let (log, logged) = open_log(&house, &to_dispatcher)?.unzip();
     let links =
@@ -368,35 +365,6 @@ fn wire(
     threads.extend(tree);
     threads.push(spawn("command", move || command::run(desk, listeners)));
     Ok(Handle { house, address, dispatcher: to_dispatcher, threads })
-}
-
-/// The tree of posts and its links, where somebody wants to see.
-#[expect(clippy::type_complexity, reason = "what the tree thread takes")]
-fn tree_of(
-    options: &Options,
-    key: &StaticKey,
-    epoch: Epoch,
-) -> Result<Option<(Arc<Tree>, (Reactor, Receiver<Arrival>))>, SchedulerError> {
-    if options.no_monitor {
-        return Ok(None);
-    }
-    let reactor = Reactor::new().map_err(|e| SchedulerError::State(format!("no monitor: {e}")))?;
-    let (arrive, arrivals) = bounded(ARRIVALS_MAX);
-    let tree = Tree::new(Front::new(key.clone(), epoch.0), arrive, reactor.waker());
-    Ok(Some((Arc::new(tree), (reactor, arrivals))))
-}
-
-fn spawn_tree(
-    house: &Arc<House>,
-    tree: Arc<Tree>,
-    (reactor, arrivals): (Reactor, Receiver<Arrival>),
-) -> JoinHandle<()> {
-    let house = Arc::clone(house);
-    spawn("tree", move || {
-        if let Err(error) = tree_thread::run(&house, &tree, reactor, &arrivals) {
-            say(&format!("the monitor has ended, the farm goes on: {error}"));
-        }
-    })
 }
 
 /// The log and the way to it, where one is wanted.

@@ -1,16 +1,19 @@
 //! The monitoring tree as the scheduler's threads share it: the front, and what it has heard. All of it is soft, so that a
 //! fault here costs a picture and never a unit. Its links are on the tree thread.
 
+mod info;
+
+use std::collections::BTreeMap;
 use std::net::TcpStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crossbeam_channel::Sender;
 use starfarm_agent_core::{Figures, JobFigures, Picture, Summary, Triples};
 use starfarm_overlay::Waker;
-use starfarm_overlay_core::front::Front;
+use starfarm_overlay_core::front::{Front, NodeFacts, Settings};
 use starfarm_protocol::admin::{JobInfo, JobUsage, NodeInfo, NodeUsage, Spread};
 use starfarm_protocol::ids::{JoinKeyId, PublicKey};
-use starfarm_protocol::link::Data;
+use starfarm_protocol::link::{Counts, Data, Standing};
 use starfarm_protocol::metric::Metric;
 use starfarm_protocol::orders::{Orders, PostId, Report};
 use starfarm_protocol::seal::Vouchers;
@@ -20,8 +23,9 @@ use starfarm_protocol::seal::stream::Stream;
 pub(crate) struct Arrival {
     pub(crate) socket: TcpStream,
     pub(crate) stream: Box<Stream>,
-    /// What the link's secret is for.
+    /// What the link's secret is for, and with which key the caller shook hands.
     pub(crate) post: PostId,
+    pub(crate) key: PublicKey,
     /// Its first record.
     pub(crate) first: Vec<u8>,
 }
@@ -36,11 +40,14 @@ pub(crate) struct Tree {
 struct Known {
     front: Front,
     picture: Picture,
+    /// Children of the front, and what it has heard of them.
+    of_front: (u32, Counts),
 }
 
 impl Tree {
     pub(crate) fn new(front: Front, arrivals: Sender<Arrival>, waker: Arc<Waker>) -> Self {
-        Self { known: Mutex::new(Known { front, picture: Picture::default() }), arrivals, waker }
+        let known = Known { front, picture: Picture::default(), of_front: Default::default() };
+        Self { known: Mutex::new(known), arrivals, waker }
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -50,7 +57,46 @@ impl Tree {
 
     /// A node says what it has, and hears what it should have.
     pub(crate) fn report(&self, node: PublicKey, name: &str, report: &Report, now_us: u64) -> Orders {
-        self.known().front.on_report(node, name, report, now_us)
+        let orders = self.known().front.on_report(node, name, report, now_us);
+        // Others may have to hear of it.
+        let _ = self.waker.wake();
+        orders
+    }
+
+    /// Does what is to be done by now: whom to ring, and for which orders.
+    pub(crate) fn settle(&self, now_us: u64) -> BTreeMap<String, u64> {
+        let mut known = self.known();
+        known.front.settle(now_us);
+        known.front.take_bells().into_iter().collect()
+    }
+
+    /// The farm says which nodes there are.
+    pub(crate) fn on_roll(&self, roll: &BTreeMap<String, NodeFacts>) {
+        self.known().front.on_roll(roll);
+    }
+
+    /// The tree is to be so from now on.
+    pub(crate) fn form(&self, settings: Settings, now_us: u64) {
+        self.known().front.form(settings, now_us);
+        let _ = self.waker.wake();
+    }
+
+    /// A post tells how it, or one below it, stands.
+    pub(crate) fn on_standing(&self, standing: Standing, now_us: u64) {
+        self.known().front.on_standing(standing, now_us);
+    }
+
+    /// So the front itself stands.
+    pub(crate) fn stands(&self, children: u32, counts: Counts) {
+        self.known().of_front = (children, counts);
+    }
+
+    /// A child has gone: what a communication process told of jobs those tell who were below it.
+    pub(crate) fn on_gone(&self, post: PostId) {
+        let mut known = self.known();
+        if known.front.post(post).is_none_or(|of| of.level > 0 || of.parent != Some(PostId::FRONT)) {
+            known.picture.forget_child(post);
+        }
     }
 
     /// Whom it vouches for by the secret of that id.
@@ -66,18 +112,19 @@ impl Tree {
         }
     }
 
-    /// A post has said something.
-    pub(crate) fn take(&self, data: &Data<'_>, now_us: u64) {
-        if let Ok(triples) = Triples::read(data.triples) {
-            self.known().picture.take(data.origin, triples, now_us);
-        }
+    /// A child has said something; whether any of it was news.
+    pub(crate) fn take(&self, child: PostId, data: &Data<'_>) -> bool {
+        let Ok(triples) = Triples::read(data.triples) else { return false };
+        self.known().picture.take(child, data.at_us, triples)
     }
 
-    /// Drops what is of no use any more: old figures, and the posts of nodes for which that holds.
+    /// Drops what is of no use any more: old figures, and the posts of nodes that are not there, or for which that holds.
     pub(crate) fn tidy(&self, is_gone: impl Fn(&PublicKey) -> bool, now_us: u64) -> Vec<PostId> {
         let mut known = self.known();
         known.picture.tidy(now_us);
         let mut gone: Vec<_> = known.front.posts().map(|(_, post)| post.node).filter(is_gone).collect();
+        gone.extend(known.front.gone());
+        gone.sort_unstable();
         gone.dedup();
         let posts: Vec<_> = gone.iter().flat_map(|node| known.front.forget(node)).collect();
         posts.iter().for_each(|post| known.picture.forget(*post));
@@ -95,8 +142,8 @@ impl Tree {
     /// Says of each node what its machine uses; their keys must be there.
     pub(crate) fn fill_nodes(&self, nodes: &mut [NodeInfo], now_us: u64) {
         let known = self.known();
-        let by_node: std::collections::BTreeMap<_, _> =
-            known.front.posts().map(|(post, of)| (of.node, post)).collect();
+        let back_ends = known.front.posts().filter(|(_, of)| of.level == 0);
+        let by_node: BTreeMap<_, _> = back_ends.map(|(post, of)| (of.node, post)).collect();
         for node in nodes {
             let post = node.key.and_then(|key| by_node.get(&key));
             let machine = post.and_then(|post| known.picture.machine(*post, now_us));

@@ -19,7 +19,7 @@ use crate::board::Board;
 use crate::bulk::Bulk;
 use crate::event::{Event, News};
 use crate::options::cores;
-use crate::orders::Orders;
+use crate::orders::{Orders, Ways};
 use crate::say::{no, say, starts};
 use crate::sessions::{Heard, Identity, Sessions};
 use crate::slot::{Slot, start_slots};
@@ -458,9 +458,9 @@ fn channels(
     state: &State,
 ) -> Result<(Bulk, Option<Orders>), WorkerError> {
     let bulk = Bulk::start(Arc::clone(who)).map_err(|e| no("thread", &e))?;
-    let orders = || Orders::start(Arc::clone(who), &state.farm_path("running"));
-    let orders = (!options.no_monitor).then(orders).transpose();
-    Ok((bulk, orders.map_err(|e| no("thread", &e))?))
+    let ways = Ways::of(options, who.join.farm, state.farm_path("running"));
+    let orders = (!options.no_monitor).then(|| Orders::start(Arc::clone(who), ways));
+    Ok((bulk, orders.transpose().map_err(|e| no("thread", &e))?))
 }
 
 /// What comes from elsewhere than the scheduler: how cards do, signals, the end of the parent.

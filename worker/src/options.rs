@@ -66,6 +66,12 @@ pub struct Options {
     /// Measure nothing for the farm: nobody sees what this machine and the units on it use
     #[arg(long)]
     pub no_monitor: bool,
+    /// Ports at which this machine takes links of other workers' posts, such as 4000-4099 [default: any that are free]
+    #[arg(long, value_name = "A-B", value_parser = values::ports)]
+    pub link_ports: Option<(u16, u16)>,
+    /// Take no links of other workers: no post that has others below it is put here
+    #[arg(long)]
+    pub no_peers: bool,
     /// Say once a period what this machine is, what waits and runs, how busy each slot was, for how long none was
     #[arg(long)]
     pub verbose: bool,

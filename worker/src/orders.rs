@@ -3,14 +3,15 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
-use starfarm_protocol::orders::{self, ORDERS, Report};
+use starfarm_protocol::ids::PublicKey;
+use starfarm_protocol::orders::{self, ORDERS, PostId, Report};
 use starfarm_protocol::seal::{Line, NoLine};
 
+pub(crate) use crate::posts::Ways;
 use crate::posts::{FromPost, Posts};
 use crate::sessions::Identity;
 
@@ -38,9 +39,9 @@ pub(crate) struct Orders {
 
 impl Orders {
     /// Starts the thread.
-    pub(crate) fn start(who: Arc<Identity>, running: &Path) -> io::Result<Self> {
+    pub(crate) fn start(who: Arc<Identity>, ways: Ways) -> io::Result<Self> {
         let (words, heard) = unbounded();
-        let posts = Posts::new(who.join.farm, running, words.clone(), Word::Post);
+        let posts = Posts::new(ways, words.clone(), Word::Post);
         let caller = Caller { who, posts, scheduler: None, newest: 0, line: None, wants: None, pause: PAUSE };
         std::thread::Builder::new().name("orders".into()).spawn(move || caller.run(&heard))?;
         Ok(Self { words, bell: 0 })
@@ -125,9 +126,10 @@ impl Caller {
             let line = self.line(scheduler)?;
             line.send(&record)?;
             let orders: orders::Orders = orders::read(line.receive()?).map_err(io::Error::other)?;
+            let from = line.io().local_addr()?.ip();
             self.pause = PAUSE;
             self.newest = orders.newest;
-            self.posts.want(orders.posts, scheduler);
+            self.posts.want(orders.posts, scheduler, from);
             if keys(&report) == keys(&self.posts.report(self.newest)) {
                 return Ok(());
             }
@@ -150,7 +152,9 @@ impl Caller {
     }
 }
 
-/// The posts of a report, and with what each links.
-fn keys(report: &Report) -> Vec<(u64, Option<[u8; 32]>)> {
-    report.posts.iter().map(|post| (post.post.0, post.key.map(|key| key.0))).collect()
+/// The posts of a report, with what each links and where.
+fn keys(report: &Report) -> Vec<Keyed<'_>> {
+    report.posts.iter().map(|post| (post.post, post.key, post.addresses.as_slice())).collect()
 }
+
+type Keyed<'a> = (PostId, Option<PublicKey>, &'a [SocketAddr]);

@@ -2,18 +2,21 @@
 //! tree, comes in from `orders`.
 
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 use std::process::ChildStdin;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::Sender;
-use starfarm_agent::words::{FromAgent, ToAgent, line};
+use starfarm_agent::words::{Begin, FromAgent, ToAgent, line};
 use starfarm_protocol::ids::{FarmId, PublicKey};
-use starfarm_protocol::orders::{PostId, PostOrder, PostReport, PostState, Report};
+use starfarm_protocol::orders::{Host, PostId, PostOrder, PostReport, PostState, Report};
 
 use crate::devices::{HostWork, Watcher};
+use crate::options::Options;
 
 /// After an agent ended the next one comes so much later, and each time twice that, up to the longest pause.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -26,10 +29,27 @@ const LOOK: Duration = Duration::from_secs(3_600);
 /// What an agent's thread tells: of which post, of which of its processes, and what; nothing at its end.
 pub(crate) struct FromPost(pub(crate) PostId, pub(crate) u64, pub(crate) Option<FromAgent>);
 
+/// What holds for all posts of this node.
+pub(crate) struct Ways {
+    pub(crate) farm: FarmId,
+    pub(crate) running: PathBuf,
+    /// Others may link with its posts, at these ports if they are named.
+    pub(crate) links: bool,
+    pub(crate) ports: Option<(u16, u16)>,
+}
+
+impl Ways {
+    pub(crate) fn of(options: &Options, farm: FarmId, running: PathBuf) -> Self {
+        Self { farm, running, links: !options.no_peers, ports: options.link_ports }
+    }
+}
+
 /// All posts.
 pub(crate) struct Posts<T> {
-    farm: FarmId,
-    running: PathBuf,
+    ways: Ways,
+    host: Host,
+    /// Where others reach this node: what it calls the scheduler from.
+    address: Option<IpAddr>,
     posts: BTreeMap<PostId, Post>,
     started: u64,
     tell: Sender<T>,
@@ -53,17 +73,21 @@ struct Process {
     to: ChildStdin,
     since: Instant,
     key: Option<PublicKey>,
+    port: Option<u16>,
     state: PostState,
+    parent: Option<PostId>,
 }
 
 impl<T: Send + 'static> Posts<T> {
     /// None so far. What they say is told as `of_post` makes of it.
-    pub(crate) fn new(farm: FarmId, running: &Path, tell: Sender<T>, of_post: fn(FromPost) -> T) -> Self {
-        Self { farm, running: running.to_owned(), posts: BTreeMap::new(), started: 0, tell, of_post }
+    pub(crate) fn new(ways: Ways, tell: Sender<T>, of_post: fn(FromPost) -> T) -> Self {
+        let (posts, host) = (BTreeMap::new(), host());
+        Self { ways, host, address: None, posts, started: 0, tell, of_post }
     }
 
-    /// These are to be there and no others.
-    pub(crate) fn want(&mut self, orders: Vec<PostOrder>, scheduler: SocketAddr) {
+    /// These are to be there and no others. The scheduler is there, and is called from this address.
+    pub(crate) fn want(&mut self, orders: Vec<PostOrder>, scheduler: SocketAddr, from: IpAddr) {
+        self.address = Some(from);
         self.posts.retain(|post, _| orders.iter().any(|order| order.post == *post));
         for order in orders {
             match self.posts.get_mut(&order.post) {
@@ -77,7 +101,7 @@ impl<T: Send + 'static> Posts<T> {
 
     /// Starts the processes whose time has come.
     pub(crate) fn start_due(&mut self) {
-        let Self { farm, running, posts, started, tell, of_post } = self;
+        let Self { ways, posts, started, tell, of_post, .. } = self;
         for (id, post) in posts.iter_mut().filter(|(_, post)| post.process.is_none()) {
             if post.again_at > Instant::now() {
                 continue;
@@ -87,7 +111,13 @@ impl<T: Send + 'static> Posts<T> {
             post.pause = (post.pause * 2).min(PAUSE_MAX);
             let (id, number, tell, of_post) = (*id, *started, tell.clone(), *of_post);
             let say = move |word| tell.send(of_post(FromPost(id, number, word))).is_ok();
-            let begin = ToAgent::Begin { farm: *farm, running: running.clone() };
+            let begin = ToAgent::Begin(Begin {
+                farm: ways.farm,
+                kind: post.order.kind,
+                level: post.order.level,
+                running: ways.running.clone(),
+                ports: ways.ports,
+            });
             // One that cannot be started is tried again like one that ended at once.
             post.process = Process::start(number, &begin, say).ok();
         }
@@ -103,8 +133,10 @@ impl<T: Send + 'static> Posts<T> {
         let Some(post) = self.posts.get_mut(&id) else { return };
         let Some(process) = post.process.as_mut().filter(|process| process.number == number) else { return };
         match word {
-            Some(FromAgent::Key(key)) => (process.key, process.state) = (Some(key), PostState::Reported),
-            Some(FromAgent::State(state)) => process.state = state,
+            Some(FromAgent::Ready { key, port }) => {
+                (process.key, process.port, process.state) = (Some(key), port, PostState::Reported);
+            }
+            Some(FromAgent::State(state, parent)) => (process.state, process.parent) = (state, parent),
             None => {
                 if process.since.elapsed() >= LASTS {
                     post.pause = PAUSE;
@@ -117,15 +149,33 @@ impl<T: Send + 'static> Posts<T> {
 
     /// What the scheduler is told.
     pub(crate) fn report(&self, heard: u64) -> Report {
-        let of = |(id, post): (&PostId, &Post)| PostReport {
-            post: *id,
-            state: post.process.as_ref().map_or(PostState::Starting, |process| process.state),
-            key: post.process.as_ref().and_then(|process| process.key),
-            addresses: Vec::new(),
-            pid: post.process.as_ref().map(|process| process.pid),
+        let address = |process: &Process| Some(SocketAddr::new(self.address?, process.port?));
+        let of = |(id, post): (&PostId, &Post)| {
+            let process = post.process.as_ref();
+            PostReport {
+                post: *id,
+                kind: post.order.kind,
+                level: post.order.level,
+                state: process.map_or(PostState::Starting, |process| process.state),
+                parent: process.and_then(|process| process.parent),
+                key: process.and_then(|process| process.key),
+                addresses: process.and_then(address).filter(|_| self.ways.links).into_iter().collect(),
+                pid: process.map(|process| process.pid),
+            }
         };
-        Report { heard, posts: self.posts.iter().map(of).collect() }
+        let posts = self.posts.iter().map(of).collect();
+        Report { heard, host: self.host.clone(), links: self.ways.links, posts }
     }
+}
+
+/// This machine: its name, and what tells it from others that have the same. Without either it is as if it were alone.
+fn host() -> Host {
+    let kernel = |name| std::fs::read_to_string(format!("/proc/sys/kernel/{name}")).unwrap_or_default();
+    let (name, boot) = (kernel("hostname").trim().to_owned(), kernel("random/boot_id"));
+    let shared = std::fs::metadata("/dev/shm").map(|folder| folder.dev()).unwrap_or_default();
+    let mut hash = DefaultHasher::new();
+    (boot, shared).hash(&mut hash);
+    Host { name, id: hash.finish() }
 }
 
 impl Post {
@@ -169,6 +219,6 @@ impl Process {
         };
         std::thread::Builder::new().name("agent".into()).spawn(hear)?;
         let (since, state) = (Instant::now(), PostState::Starting);
-        Ok(Self { number, pid, to, since, key: None, state })
+        Ok(Self { number, pid, to, since, key: None, port: None, state, parent: None })
     }
 }

@@ -1,4 +1,4 @@
-//! Times as people write them in options, with errors that say how.
+//! Times and ports as people write them in options, with errors that say how.
 
 use std::time::{Duration, SystemTime};
 
@@ -48,6 +48,16 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let seconds = seconds_of(text).filter(|&seconds| seconds > 0.0);
     let wrong = || "write how long, more than 0, as 90s, 10m, 2h30m, 600 (seconds) or 1:30:00".to_owned();
     seconds.map(Duration::from_secs_f64).ok_or_else(wrong)
+}
+
+/// `4000-4099`, or one port alone.
+pub(crate) fn ports(text: &str) -> Result<(u16, u16), String> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let port = |text: &str| text.parse().ok().filter(|port: &u16| *port > 0);
+    match (port(first), port(last)) {
+        (Some(first), Some(last)) if first <= last => Ok((first, last)),
+        _ => Err("write the first and the last port as 4000-4099".to_owned()),
+    }
 }
 
 fn seconds_of(text: &str) -> Option<f64> {

@@ -20,10 +20,29 @@ Examples:
   starfarm tree plan --hosts hosts.txt
   starfarm tree plan --hosts hosts.txt --strategy fuzzy --fanout 16 --topology > tree.top";
 
+#[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Tree {
+    #[command(subcommand)]
+    pub(crate) command: Option<TreeCommand>,
+}
+
 #[derive(Subcommand, Debug)]
-pub(crate) enum Tree {
+pub(crate) enum TreeCommand {
     /// Say where communication processes (CPs) would stand, and start none
     Plan(TreePlan),
+    /// Give the tree another shape while it runs: no job notices
+    Form(TreeForm),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct TreeForm {
+    /// How CPs are dealt to hosts
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) strategy: Strategy,
+    /// Children of a post, at most, unless it takes in those of a lost one
+    #[arg(long, value_name = "F", default_value_t = FANOUT, value_parser = value_parser!(u32).range(2..=1_024))]
+    pub(crate) fanout: u32,
 }
 
 #[derive(Args, Debug)]

@@ -119,6 +119,7 @@ mod tests {
         StatusInfo {
             farm: "0123456789abcdef0123456789abcdef".into(),
             epoch: 3,
+            tree: None,
             up_seconds: 7_620.0,
             gq: 12,
             dq: 34,

@@ -1,6 +1,7 @@
 //! `starfarm tree`: the monitoring tree.
 
 mod hosts;
+mod posts;
 
 use std::path::Path;
 
@@ -8,7 +9,7 @@ use serde::Serialize;
 use starfarm_overlay_core::plan::{self, Grade, Placed, Plan, Weights};
 
 use super::Context;
-use crate::cli::{Strategy, Tree, TreePlan};
+use crate::cli::{Strategy, Tree, TreeCommand, TreePlan};
 use crate::failure::Failure;
 use crate::human;
 use crate::output::table::{Cell, Column, Table, left, right};
@@ -19,8 +20,10 @@ use hosts::Needs;
 const FRONT: &str = "scheduler";
 
 pub(crate) fn run(context: &mut Context, command: &Tree) -> Result<(), Failure> {
-    match command {
-        Tree::Plan(asked) => context.printer.document(&Planned::new(asked)?),
+    match &command.command {
+        None => posts::show(context),
+        Some(TreeCommand::Plan(asked)) => context.printer.document(&Planned::new(asked)?),
+        Some(TreeCommand::Form(form)) => posts::form(context, form),
     }
 }
 

@@ -17,13 +17,14 @@ use starfarm_protocol::admin::frames::FrameReader;
 use starfarm_protocol::admin::pieces::answer_frames;
 use starfarm_protocol::admin::{
     ConflictInfo, DoubtfulInfo, Error, ErrorCode, EventLine, Explanation, Fact, FactValue, FailedInfo,
-    HitInfo, JobInfo, JobUsage, KeyInfo, LostOutputs, NeedsInfo, NodeInfo, OutputInfo, OutputLoss, Reason,
-    Refusal, Request, Response, ResultsPage, Rule, SizeInfo, Spread, StatusInfo, StreamInfo, Subject,
-    TrustInfo, UntrueInfo,
+    HitInfo, JobInfo, JobUsage, KeyInfo, LostOutputs, NeedsInfo, NodeInfo, OutputInfo, OutputLoss, PlaceCps,
+    PostInfo, Reason, Refusal, Request, Response, ResultsPage, Rule, SizeInfo, Spread, StatusInfo,
+    StreamInfo, Subject, TreeInfo, TreeState, TreeSummary, TrustInfo, UntrueInfo,
 };
 use starfarm_protocol::ids::{ContentHash, FarmId, JobId, NodeId, PublicKey};
 use starfarm_protocol::join::JoinFile;
 use starfarm_protocol::journal::record::JobTotals;
+use starfarm_protocol::orders::{PostId, PostKind, PostState};
 use starfarm_protocol::seal::{Role, Secret};
 
 use crate::program::Folder;
@@ -85,6 +86,7 @@ fn answer(request: &Request) -> Response {
             let unheard = NodeInfo { state: NodeState::Lost, silent_seconds: None, ..node("lab-8") };
             Response::Nodes(vec![node("lab-7"), unheard])
         }
+        Request::Tree | Request::FormTree { .. } => Response::Tree(tree()),
         Request::Results { id: JobId(2), skip: 0, .. } => Response::Results(results_with_a_loss()),
         Request::Results { skip, .. } => Response::Results(results(*skip)),
         // Outputs of job 2 are lost.
@@ -191,6 +193,44 @@ fn terms() -> Terms {
     }
 }
 
+fn tree() -> TreeInfo {
+    let (state, strategy) = (TreeState::Live, PlaceCps::Average);
+    let tree = TreeSummary { state, strategy, fanout: 32, depth: 1, posts: 2, lost: 0, dropped: 0 };
+    let front = PostInfo {
+        post: PostId::FRONT,
+        kind: PostKind::Fe,
+        node: None,
+        host: "lab-1".into(),
+        parent: None,
+        depth: 0,
+        state: PostState::Joined,
+        children: Some(1),
+        pid: Some(10),
+        sent: Some(0),
+        received: Some(9),
+        dropped: Some(0),
+        late: Some(0),
+        gaps: Some(0),
+    };
+    let back_end = PostInfo {
+        post: PostId(7),
+        kind: PostKind::Be,
+        node: Some("lab-7".into()),
+        parent: Some(PostId::FRONT),
+        depth: 1,
+        state: PostState::Starting,
+        children: None,
+        pid: None,
+        sent: None,
+        received: None,
+        dropped: None,
+        late: None,
+        gaps: None,
+        ..front.clone()
+    };
+    TreeInfo { tree, posts: vec![front, back_end] }
+}
+
 fn node(name: &str) -> NodeInfo {
     NodeInfo {
         id: NodeId(7),
@@ -258,6 +298,7 @@ fn status() -> StatusInfo {
         log_events_dropped: 0,
         stored_bytes: 3 << 30,
         storage_limit: Some(4 << 40),
+        tree: Some(tree().tree),
         stderr_lines_dropped: 0,
         datagrams_refused: 2,
         messages_malformed: 3,

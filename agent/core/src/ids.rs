@@ -15,6 +15,12 @@ pub const POST: ValueId = ValueId(1_002);
 pub const WAVE: ValueId = ValueId(1_003);
 /// Which of a sender's messages it is, from 0.
 pub const SEQUENCE: ValueId = ValueId(1_004);
+/// When the values were measured: the farm's clock, in microseconds.
+pub const AT: ValueId = ValueId(1_005);
+/// The number of nodes whose units the values are about, and of those that are known to run any: figures as [`UNITS`] is one.
+pub const FROM: ValueId = ValueId(1_014);
+/// See [`FROM`].
+pub const OF: ValueId = ValueId(1_015);
 /// Processor time of each core since the start of the machine: an array of numbers of 64 bits, in microseconds.
 pub const CPU_TIMES: ValueId = ValueId(1_010);
 
@@ -26,16 +32,19 @@ pub const ALARM_CLEARED: ValueId = ValueId(1_012);
 pub const MESSAGES: ValueId = ValueId(1_013);
 
 /// Ids that have names, beside the metrics.
-const NAMES: [(&str, ValueId); 9] = [
+const NAMES: [(&str, ValueId); 12] = [
     ("job", JOB),
     ("units", UNITS),
     ("post", POST),
     ("wave", WAVE),
     ("sequence", SEQUENCE),
+    ("at", AT),
     ("cpu-times", CPU_TIMES),
     ("alarm-raised", ALARM_RAISED),
     ("alarm-cleared", ALARM_CLEARED),
     ("messages", MESSAGES),
+    ("from", FROM),
+    ("of", OF),
 ];
 
 /// Ids of figures that have names only are dealt from here on.
@@ -82,6 +91,6 @@ mod tests {
     #[test]
     fn what_says_whose_values_follow_is_no_figure() {
         let says: Vec<_> = names().filter(|name| says_whose(named(name).unwrap())).collect();
-        assert_eq!(says, ["job", "post", "wave", "sequence"]);
+        assert_eq!(says, ["job", "post", "wave", "sequence", "at"]);
     }
 }

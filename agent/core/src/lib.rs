@@ -11,6 +11,7 @@
 //! | `timers`, `flow` | when something happens; messages on their way |
 //! | `runtime` | the turn: who is told what, and in which order |
 //! | `running` | what each job's units use, out of the worker's file `running` |
+//! | `group`, `gather` | what a message says, by whose values they are; what all children of a post have told, wave by wave |
 //! | `picture` | what the front knows: the newest figures of each post, and what they come to by job |
 //! | `modules` | types of stages that need nothing from outside |
 //!
@@ -19,7 +20,9 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod flow;
+mod gather;
 mod graph;
+mod group;
 pub mod ids;
 mod modules;
 mod picture;
@@ -32,8 +35,10 @@ mod timers;
 mod values;
 mod words;
 
+pub use gather::Gather;
+pub use group::Figures;
 pub use modules::PURE;
-pub use picture::{Figures, JobFigures, Picture};
+pub use picture::{JobFigures, Picture};
 pub use refusal::Refusal;
 pub use runtime::{Losses, Runtime};
 pub use stage::{Context, Module, Stage, Type};

@@ -4,40 +4,26 @@
 use std::collections::BTreeMap;
 
 use starfarm_protocol::ids::JobId;
-use starfarm_protocol::metric::Metric;
 use starfarm_protocol::orders::PostId;
 
-use crate::ids;
-use crate::summary::Summary;
+use crate::group::{Figures, Group, groups};
 use crate::values::Triples;
 
 /// Figures that are older say nothing of what is now, in microseconds.
 const FRESH_US: u64 = 3_000_000;
 /// So long a post that is silent is still counted among those that run a job.
-const KNOWN_US: u64 = 30_000_000;
+pub(crate) const KNOWN_US: u64 = 30_000_000;
 /// Jobs of a post, at most: what it says of more is not looked at.
 const JOBS_MAX: usize = 10_000;
-
-/// Figures by metric.
-pub type Figures = BTreeMap<Metric, Summary>;
+/// Machines, at most.
+const MACHINES_MAX: usize = 100_000;
 
 /// The newest figures of each post.
 #[derive(Default, Debug)]
 pub struct Picture {
-    posts: BTreeMap<PostId, OfPost>,
-}
-
-#[derive(Default, Debug)]
-struct OfPost {
-    machine: Option<(u64, Figures)>,
-    jobs: BTreeMap<JobId, OfJob>,
-}
-
-#[derive(Debug)]
-struct OfJob {
-    at_us: u64,
-    units: u64,
-    figures: Figures,
+    machines: BTreeMap<PostId, Group>,
+    /// By the child that told.
+    jobs: BTreeMap<PostId, BTreeMap<JobId, Group>>,
 }
 
 /// What a job uses.
@@ -56,73 +42,88 @@ pub struct JobFigures {
 }
 
 impl Picture {
-    /// A post has said something.
-    pub fn take(&mut self, post: PostId, triples: Triples<'_>, now_us: u64) {
-        let known = self.posts.entry(post).or_default();
-        let number = |id| triples.find(id).and_then(|triple| triple.number());
-        let figures: Figures = triples
-            .into_iter()
-            .filter_map(|triple| Some((ids::metric(triple.id)?, Summary::read(triple.value)?)))
-            .collect();
-        let Some(job) = number(ids::JOB).map(JobId) else {
-            known.machine = Some((now_us, figures));
-            return;
-        };
-        let units = number(ids::UNITS).unwrap_or_default();
-        if units == 0 {
-            known.jobs.remove(&job);
-        } else if known.jobs.len() < JOBS_MAX || known.jobs.contains_key(&job) {
-            known.jobs.insert(job, OfJob { at_us: now_us, units, figures });
+    /// A child has said something, measured at that time; whether any of it is newer than what is known.
+    pub fn take(&mut self, child: PostId, at_us: u64, triples: Triples<'_>) -> bool {
+        let mut is_news = false;
+        for group in groups(child, at_us, triples) {
+            let is_newer = |known: Option<&Group>| known.is_none_or(|known| known.at_us <= group.at_us);
+            let Some(job) = group.job else {
+                let known = self.machines.get(&group.post);
+                if is_newer(known) && (known.is_some() || self.machines.len() < MACHINES_MAX) {
+                    is_news = true;
+                    self.machines.insert(group.post, group);
+                }
+                continue;
+            };
+            let jobs = self.jobs.entry(child).or_default();
+            let known = jobs.get(&job);
+            if !is_newer(known) || known.is_none() && jobs.len() == JOBS_MAX {
+                continue;
+            }
+            is_news = true;
+            if group.is_over() {
+                jobs.remove(&job).map(drop)
+            } else {
+                jobs.insert(job, group).map(drop)
+            };
         }
+        is_news
     }
 
     /// A post has gone for good.
     pub fn forget(&mut self, post: PostId) {
-        self.posts.remove(&post);
+        self.machines.remove(&post);
+        self.jobs.remove(&post);
+    }
+
+    /// A post is no child any more: what it told of jobs others tell.
+    pub fn forget_child(&mut self, post: PostId) {
+        self.jobs.remove(&post);
     }
 
     /// Drops what is too old to be of use.
     pub fn tidy(&mut self, now_us: u64) {
-        for known in self.posts.values_mut() {
-            known.jobs.retain(|_, of| of.at_us + KNOWN_US > now_us);
-            known.machine.take_if(|(at_us, _)| *at_us + KNOWN_US <= now_us);
-        }
-        self.posts.retain(|_, known| known.machine.is_some() || !known.jobs.is_empty());
+        let is_known = |group: &Group| group.at_us + KNOWN_US > now_us;
+        self.machines.retain(|_, group| is_known(group));
+        self.jobs.values_mut().for_each(|jobs| jobs.retain(|_, group| is_known(group)));
+        self.jobs.retain(|_, jobs| !jobs.is_empty());
     }
 
     /// What the machine of a post uses, and since when that is known, in microseconds; nothing where that is too long ago.
     pub fn machine(&self, post: PostId, now_us: u64) -> Option<(&Figures, u64)> {
-        let (at_us, figures) = self.posts.get(&post)?.machine.as_ref()?;
-        let age_us = now_us.saturating_sub(*at_us);
-        (age_us <= FRESH_US).then_some((figures, age_us))
+        let group = self.machines.get(&post)?;
+        let age_us = now_us.saturating_sub(group.at_us);
+        (age_us <= FRESH_US).then_some((&group.figures, age_us))
     }
 
     /// What each job uses that runs anywhere.
     pub fn jobs(&self, now_us: u64) -> BTreeMap<JobId, JobFigures> {
-        let mut all = BTreeMap::new();
-        for (job, of) in self.posts.values().flat_map(|known| &known.jobs) {
-            let none = JobFigures { figures: Figures::new(), units: 0, from: 0, of: 0, age_us: 0 };
-            let job = all.entry(*job).or_insert(none);
-            job.of += 1;
-            let age_us = now_us.saturating_sub(of.at_us);
-            if age_us > FRESH_US {
-                continue;
-            }
-            job.from += 1;
-            job.units += of.units;
-            job.age_us = job.age_us.max(age_us);
-            for (metric, summary) in &of.figures {
-                let known = job.figures.entry(*metric);
-                known.and_modify(|known| *known = known.and(*summary)).or_insert(*summary);
+        let mut all = BTreeMap::<JobId, (Group, u64)>::new();
+        for (job, told) in self.jobs.values().flatten() {
+            let none = || Group { units: 0, from: 0, of: 0, figures: Figures::new(), ..told.clone() };
+            let (sum, oldest_us) = all.entry(*job).or_insert_with(|| (none(), 0));
+            sum.of += told.of;
+            let age_us = now_us.saturating_sub(told.at_us);
+            if age_us <= FRESH_US {
+                sum.add(told);
+                *oldest_us = age_us.max(*oldest_us);
             }
         }
-        all
+        let of = |(job, (sum, age_us)): (JobId, (Group, u64))| {
+            let Group { figures, units, from, of, .. } = sum;
+            (job, JobFigures { figures, units, from, of, age_us })
+        };
+        all.into_iter().map(of).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use starfarm_protocol::metric::Metric;
+
     use super::*;
+    use crate::ids;
+    use crate::summary::Summary;
     use crate::values::{Message, ValueId};
 
     const SECOND_US: u64 = 1_000_000;
@@ -134,9 +135,9 @@ mod tests {
         out
     }
 
-    fn said(picture: &mut Picture, post: u64, values: &[(ValueId, u64)], now_us: u64) {
+    fn said(picture: &mut Picture, post: u64, values: &[(ValueId, u64)], at_us: u64) -> bool {
         let bytes = message(values);
-        picture.take(PostId(post), Triples::read(&bytes).unwrap(), now_us);
+        picture.take(PostId(post), at_us, Triples::read(&bytes).unwrap())
     }
 
     fn of_job(job: u64, units: u64, cpu: u64) -> [(ValueId, u64); 3] {
@@ -147,13 +148,36 @@ mod tests {
     fn figures_of_a_job_are_those_of_all_its_posts() {
         let mut picture = Picture::default();
         said(&mut picture, 1, &of_job(7, 2, 900), SECOND_US);
-        said(&mut picture, 2, &of_job(7, 1, 300), 2 * SECOND_US);
-        said(&mut picture, 2, &of_job(8, 1, 5), 2 * SECOND_US);
+        let both = [of_job(7, 1, 300), of_job(8, 1, 5)].concat();
+        said(&mut picture, 2, &both, 2 * SECOND_US);
         let all = picture.jobs(2 * SECOND_US);
         let seven = &all[&JobId(7)];
         assert_eq!((seven.units, seven.from, seven.of, seven.age_us), (3, 2, 2, SECOND_US));
         assert_eq!(seven.figures[&Metric::Cpu], Summary { count: 2, sum: 1_200, min: 300, max: 900 });
         assert_eq!(all[&JobId(8)].of, 1);
+    }
+
+    #[test]
+    fn a_child_tells_of_those_below_it_and_says_of_how_many() {
+        let mut picture = Picture::default();
+        let below = [(ids::FROM, 31), (ids::OF, 32)];
+        said(&mut picture, 1, &[&of_job(7, 40, 900)[..], &below].concat(), SECOND_US);
+        let machines = [(ids::POST, 5), (ids::of(Metric::Cpu), 1), (ids::POST, 6), (ids::of(Metric::Cpu), 2)];
+        said(&mut picture, 1, &machines, SECOND_US);
+        let seven = picture.jobs(SECOND_US)[&JobId(7)].clone();
+        assert_eq!((seven.units, seven.from, seven.of), (40, 31, 32));
+        assert_eq!(picture.machine(PostId(6), SECOND_US).unwrap().0[&Metric::Cpu].sum, 2);
+        // It is no child any more: others tell of its jobs, and the machines are known as they were.
+        picture.forget_child(PostId(1));
+        assert!(picture.jobs(SECOND_US).is_empty() && picture.machine(PostId(5), SECOND_US).is_some());
+    }
+
+    #[test]
+    fn what_is_older_than_what_is_known_is_no_news() {
+        let mut picture = Picture::default();
+        assert!(said(&mut picture, 1, &of_job(7, 2, 900), 2 * SECOND_US));
+        assert!(!said(&mut picture, 1, &of_job(7, 9, 1), SECOND_US));
+        assert_eq!(picture.jobs(2 * SECOND_US)[&JobId(7)].units, 2);
     }
 
     #[test]
@@ -166,7 +190,7 @@ mod tests {
         picture.tidy(31 * SECOND_US);
         assert_eq!(picture.jobs(31 * SECOND_US)[&JobId(7)].of, 1);
         picture.tidy(60 * SECOND_US);
-        assert!(picture.posts.is_empty());
+        assert!(picture.jobs.is_empty() && picture.machines.is_empty());
     }
 
     #[test]

@@ -2,153 +2,117 @@
 //! should have, and vouches for them to whom they link with. All of it is soft: a front that starts again learns it from
 //! the reports of those who live.
 //!
-//! Today the tree is flat: each node has one back end, whose parent is the front.
+//! Each node has one back end. Where that makes more children than a post takes, there are communication processes (CPs)
+//! between them and the front: see `grow`. What is wanted follows from what is known, again and again; nothing waits for a
+//! step of its own to come true.
+
+mod grow;
+mod known;
+mod orders;
 
 use std::collections::BTreeMap;
 
 use starfarm_protocol::ids::PublicKey;
-use starfarm_protocol::orders::{
-    Ancestor, Orders, POSTS_MAX, PostId, PostKind, PostOrder, PostReport, PostState, Report,
-};
-use starfarm_protocol::seal::{StaticKey, Vouchers, pair_secret};
+use starfarm_protocol::link::Standing;
+use starfarm_protocol::orders::{FRONT_LEVEL, Orders, POSTS_MAX, PostId, PostKind, PostReport, Report};
 
-/// Posts that a front can number: so many bits are left for them beside its incarnation.
-const NUMBER_BITS: u32 = 24;
-
-/// A post, as the front knows it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Post {
-    /// The node that has it.
-    pub node: PublicKey,
-    /// What it is for.
-    pub kind: PostKind,
-    /// Whose child it is.
-    pub parent: PostId,
-    /// How far it is, as its node told last.
-    pub state: PostState,
-    /// Its process, where it has one.
-    pub pid: Option<u32>,
-    /// What it links with, once it has told.
-    key: Option<PublicKey>,
-}
-
-#[derive(Default)]
-struct Node {
-    name: String,
-    /// The number of its newest orders; 0: none were made.
-    newest: u64,
-    posts: Vec<PostId>,
-}
-
-/// The root of a tree.
-pub struct Front {
-    key: StaticKey,
-    /// The number of the next post.
-    next: u64,
-    nodes: BTreeMap<PublicKey, Node>,
-    posts: BTreeMap<PostId, Post>,
-    vouchers: Vouchers,
-}
+pub use known::{FANOUT, Front, NodeFacts, Post, Settings};
 
 impl Front {
-    /// A front of the scheduler with this key, in its incarnation of that number: posts of others have other numbers.
-    pub fn new(key: StaticKey, epoch: u64) -> Self {
-        let next = (epoch << NUMBER_BITS) + 1;
-        let (nodes, posts, vouchers) = (BTreeMap::new(), BTreeMap::new(), Vouchers::default());
-        Self { key, next, nodes, posts, vouchers }
-    }
-
     /// A node says what it has, and hears what it should have.
     pub fn on_report(&mut self, node: PublicKey, name: &str, report: &Report, now_us: u64) -> Orders {
+        let is_new = !self.nodes.contains_key(&node);
         let known = self.nodes.entry(node).or_default();
         name.clone_into(&mut known.name);
-        let mut changed = known.newest == 0;
+        self.dirty |= is_new || known.host != report.host || known.links != report.links;
+        (known.host, known.links) = (report.host.clone(), report.links);
+        if is_new && let Some((first_us, last_us)) = &mut self.collecting {
+            *first_us = if *first_us == 0 { now_us } else { *first_us };
+            *last_us = now_us;
+        }
         for told in report.posts.iter().take(POSTS_MAX) {
-            changed |= self.learn(node, told);
+            self.learn(node, told, now_us);
         }
-        changed |= self.want_back_end(node);
+        self.want_back_end(node, now_us);
+        self.settle(now_us);
         let known = self.nodes.get_mut(&node).expect("it was put there");
-        if changed {
-            known.newest = now_us.max(known.newest + 1);
-        }
-        let (newest, posts) = (known.newest, known.posts.clone());
-        Orders { newest, posts: posts.iter().filter_map(|post| self.order(*post)).collect() }
+        Orders { newest: known.newest, posts: known.told.clone() }
     }
 
-    /// Takes up what a node tells of a post; whether that changes its orders.
-    fn learn(&mut self, node: PublicKey, told: &PostReport) -> bool {
+    /// Takes up what a node tells of a post.
+    fn learn(&mut self, node: PublicKey, told: &PostReport, now_us: u64) {
         let known = self.nodes.get_mut(&node).expect("its report is read");
-        // One of an earlier incarnation of the front lives on: its links hold.
         if !known.posts.contains(&told.post) {
-            let has_one = !known.posts.is_empty();
-            if has_one || told.post == PostId::FRONT || self.posts.contains_key(&told.post) {
-                return true;
+            // One of an earlier incarnation of the front lives on: its links hold.
+            let is_cp = matches!(told.kind, PostKind::Cp | PostKind::Ibe) && told.level > 0;
+            let has_be =
+                || known.posts.iter().any(|post| self.posts.get(post).is_some_and(|post| post.level == 0));
+            let is_be = told.kind == PostKind::Be && told.level == 0 && !has_be();
+            // Once all is planned, a CP that nobody planned ends.
+            let is_wanted = is_be || is_cp && self.collecting.is_some() && told.level < FRONT_LEVEL;
+            if told.post == PostId::FRONT || self.posts.contains_key(&told.post) || !is_wanted {
+                return;
             }
             known.posts.push(told.post);
-            let (kind, parent, state) = (PostKind::Be, PostId::FRONT, PostState::Starting);
-            self.posts.insert(told.post, Post { node, kind, parent, state, pid: None, key: None });
+            let mut post = Post::new(node, (told.kind, told.level), now_us);
+            post.parent = told.parent;
+            self.posts.insert(told.post, post);
         }
         let post = self.posts.get_mut(&told.post).expect("its node lists it");
         (post.state, post.pid) = (told.state, told.pid);
-        if post.key == told.key {
-            return false;
+        if post.key != told.key || post.addresses != told.addresses {
+            (post.key, post.since_us, self.dirty) = (told.key, now_us, true);
+            post.addresses.clone_from(&told.addresses);
+            post.standing = None;
         }
-        if std::mem::replace(&mut post.key, told.key).is_some() {
-            self.vouchers.remove(told.post.0);
-        }
-        if let Some(key) = told.key {
-            self.vouchers.add(pair_secret(&self.key, &key, &self.key.public()), told.post.0, key);
-        }
-        true
     }
 
     /// Each node has a back end.
-    fn want_back_end(&mut self, node: PublicKey) -> bool {
-        let known = self.nodes.get_mut(&node).expect("its report is read");
-        if !known.posts.is_empty() {
-            return false;
+    fn want_back_end(&mut self, node: PublicKey, now_us: u64) {
+        let known = &self.nodes[&node];
+        if !known.posts.iter().any(|post| self.posts[post].level == 0) {
+            self.add(node, (PostKind::Be, 0), now_us);
         }
-        let post = PostId(self.next);
-        self.next += 1;
-        known.posts.push(post);
-        let (kind, parent, state) = (PostKind::Be, PostId::FRONT, PostState::Starting);
-        self.posts.insert(post, Post { node, kind, parent, state, pid: None, key: None });
-        true
-    }
-
-    fn order(&self, post: PostId) -> Option<PostOrder> {
-        let known = self.posts.get(&post)?;
-        let front = |key| {
-            let secret = pair_secret(&self.key, &key, &self.key.public());
-            Ancestor { post: PostId::FRONT, addresses: Vec::new(), key: self.key.public(), secret }
-        };
-        Some(PostOrder { post, kind: known.kind, lineage: known.key.map(front).into_iter().collect() })
     }
 
     /// Nothing of a node is wanted any more: it is lost, or was revoked. The posts that it had.
     pub fn forget(&mut self, node: &PublicKey) -> Vec<PostId> {
-        let posts = self.nodes.remove(node).map(|known| known.posts).unwrap_or_default();
-        for post in &posts {
-            self.posts.remove(post);
-            self.vouchers.remove(post.0);
-        }
+        let posts = self.nodes.get(node).map(|known| known.posts.clone()).unwrap_or_default();
+        posts.iter().for_each(|post| self.remove(*post));
+        self.nodes.remove(node);
         posts
     }
 
-    /// Whose links it takes.
-    pub fn vouchers(&self) -> &Vouchers {
-        &self.vouchers
+    /// What the farm knows of its nodes, by name. Who is not named is not there.
+    pub fn on_roll(&mut self, roll: &BTreeMap<String, NodeFacts>) {
+        for node in self.nodes.values_mut() {
+            let facts = roll.get(&node.name).copied().unwrap_or_default();
+            let of = |facts: &NodeFacts| (facts.is_up, facts.carries_only);
+            self.dirty |= node.facts.as_ref().map(of) != Some(of(&facts));
+            node.facts = Some(facts);
+        }
     }
 
-    /// The node of a post, and its name.
-    pub fn node_of(&self, post: PostId) -> Option<(PublicKey, &str)> {
-        let node = self.posts.get(&post)?.node;
-        Some((node, self.nodes.get(&node)?.name.as_str()))
+    /// Nodes that are not there.
+    pub fn gone(&self) -> impl Iterator<Item = PublicKey> {
+        self.nodes.iter().filter(|(_, node)| !node.is_up()).map(|(key, _)| *key)
     }
 
-    /// All posts, by number.
-    pub fn posts(&self) -> impl Iterator<Item = (PostId, &Post)> {
-        self.posts.iter().map(|(post, known)| (*post, known))
+    /// A post tells by its link how it, or one below it, stands.
+    pub fn on_standing(&mut self, standing: Standing, now_us: u64) {
+        if let Some(post) = self.posts.get_mut(&standing.post) {
+            post.standing = Some((standing, now_us));
+        }
+    }
+
+    /// The tree is to be so from now on, and is planned anew: all CPs go, and others come.
+    pub fn form(&mut self, settings: Settings, now_us: u64) {
+        self.settings = settings;
+        let cps: Vec<_> = self.posts.iter().filter(|(_, post)| post.level > 0).map(|(id, _)| *id).collect();
+        cps.into_iter().for_each(|post| self.remove(post));
+        self.posts.values_mut().for_each(|post| post.parent = None);
+        (self.collecting, self.dirty) = (None, true);
+        self.settle(now_us);
     }
 }
 

@@ -1,5 +1,4 @@
-//! What waits to leave by a link, in four lanes. A more urgent lane goes first, each is bounded, and each has its own rule
-//! for what does not fit.
+//! What waits to leave by a link, in four lanes. A more urgent lane goes first, and each is bounded.
 
 use std::collections::VecDeque;
 
@@ -12,7 +11,7 @@ pub enum Lane {
     Control,
     /// What all wait for together: 4 MiB. Who would send more waits.
     Collective,
-    /// Values: 1 MiB. The oldest make room, and are counted.
+    /// Values: 1 MiB. What has no room waits with who has measured it.
     Data,
 }
 
@@ -29,26 +28,27 @@ pub struct Full;
 pub struct Lanes {
     lanes: [VecDeque<Vec<u8>>; LANES],
     bytes: [usize; LANES],
-    dropped: u64,
 }
 
 impl Lanes {
     /// Puts a record at the end of a lane.
     ///
     /// # Errors
-    /// It has no room; never that of [`Lane::Data`].
+    /// It has no room.
     pub fn put(&mut self, lane: Lane, record: Vec<u8>) -> Result<(), Full> {
         let at = lane as usize;
-        while !self.lanes[at].is_empty() && self.bytes[at] + record.len() > ROOM[at] {
-            if lane != Lane::Data {
-                return Err(Full);
-            }
-            self.take(at);
-            self.dropped += 1;
+        if record.len() > self.room(lane) {
+            return Err(Full);
         }
         self.bytes[at] += record.len();
         self.lanes[at].push_back(record);
         Ok(())
+    }
+
+    /// Bytes of the longest record that a lane has room for.
+    pub fn room(&self, lane: Lane) -> usize {
+        let at = lane as usize;
+        if self.lanes[at].is_empty() { usize::MAX } else { ROOM[at].saturating_sub(self.bytes[at]) }
     }
 
     /// Takes the record that goes next.
@@ -65,16 +65,6 @@ impl Lanes {
     /// Nothing waits.
     pub fn is_empty(&self) -> bool {
         self.lanes.iter().all(VecDeque::is_empty)
-    }
-
-    /// Records of [`Lane::Data`] that had to make room, since the start of the link.
-    pub fn dropped(&self) -> u64 {
-        self.dropped
-    }
-
-    /// Records of [`Lane::Data`] that wait.
-    pub fn waiting(&self) -> u64 {
-        self.lanes[Lane::Data as usize].len() as u64
     }
 }
 
@@ -103,27 +93,23 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_values_make_room_and_are_counted() {
-        let mut lanes = Lanes::default();
-        for number in 0..20_u8 {
-            lanes.put(Lane::Data, vec![number; 100 << 10]).unwrap();
-        }
-        assert_eq!((lanes.dropped(), lanes.waiting()), (10, 10));
-        assert_eq!(lanes.take_next().unwrap()[0], 10, "the newest ten are left");
-        lanes.put(Lane::Data, vec![0; 2 << 20]).unwrap();
-        assert_eq!((lanes.dropped(), lanes.waiting()), (19, 1), "one longer than the lane goes alone");
-    }
-
-    #[test]
-    fn other_lanes_refuse_what_does_not_fit() {
-        for (lane, room) in [(Lane::Alarm, 64 << 10), (Lane::Control, 256 << 10), (Lane::Collective, 4 << 20)]
-        {
+    fn lanes_refuse_what_does_not_fit() {
+        let rooms = [64 << 10, 256 << 10, 4 << 20, 1 << 20];
+        let lanes = [Lane::Alarm, Lane::Control, Lane::Collective, Lane::Data];
+        for (lane, room) in lanes.into_iter().zip(rooms) {
             let mut lanes = Lanes::default();
             lanes.put(lane, vec![0; room - 1]).unwrap();
             assert_eq!(lanes.put(lane, vec![0; 2]), Err(Full), "{lane:?}");
             assert_eq!(lanes.put(lane, vec![0; 1]), Ok(()), "{lane:?}");
             assert_eq!(lanes.take_next().unwrap().len(), room - 1);
-            assert_eq!((lanes.put(lane, vec![0; 2]), lanes.dropped()), (Ok(()), 0));
+            assert_eq!(lanes.put(lane, vec![0; 2]), Ok(()));
+            lanes.take_next();
+            lanes.take_next();
+            assert_eq!(
+                (lanes.room(lane), lanes.put(lane, vec![0; 2 * room])),
+                (usize::MAX, Ok(())),
+                "one goes alone"
+            );
         }
     }
 }

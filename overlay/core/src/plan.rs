@@ -79,8 +79,7 @@ pub fn plan(hosts: Vec<Host>, strategy: &Strategy, fanout: u32) -> Plan {
     hosts.sort_by(|a, b| a.name.cmp(&b.name));
     let backends: u64 = hosts.iter().map(|host| u64::from(host.backends)).sum();
     let may_take = caps(&hosts);
-    let room = may_take.iter().map(|cap| u64::from(*cap)).sum();
-    let shape = Shape::of(backends, fanout).within(room);
+    let shape = Shape::of(backends, fanout).within(room(&hosts));
     let (cps, judged) = deal(&hosts, &may_take, strategy, shape.cps() as u32);
     let standing: Vec<u32> = hosts.iter().map(|host| host.backends).collect();
     let posts = attach::tree(&standing, &cps, &shape);
@@ -98,6 +97,16 @@ fn caps(hosts: &[Host]) -> Vec<u32> {
     let carries = |host: &Host| host.carries_only && host.cps_max > 0;
     let apart = hosts.iter().any(carries);
     hosts.iter().map(|host| if apart && !carries(host) { 0 } else { host.cps_max }).collect()
+}
+
+/// CPs that these hosts take, all together.
+pub fn room(hosts: &[Host]) -> u64 {
+    caps(hosts).into_iter().map(u64::from).sum()
+}
+
+/// How many more CPs each host gets where there are some already: what stands on it counts as back ends.
+pub fn more(hosts: &[Host], strategy: &Strategy, count: u32) -> Vec<u32> {
+    deal(hosts, &caps(hosts), strategy, count).0
 }
 
 fn deal(

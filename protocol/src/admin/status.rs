@@ -72,6 +72,9 @@ pub struct StatusInfo {
     /// The farm's settings in force, by their keys in `config.toml`; empty from a scheduler that names none.
     #[serde(default)]
     pub settings: BTreeMap<String, f64>,
+    /// The monitoring tree; none where the farm has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tree: Option<super::TreeSummary>,
     /// Unsolicited facts a person should know, such as jobs lost by a restart.
     pub notes: Vec<String>,
     /// Per node.

@@ -2,7 +2,9 @@
 //! offers; alone they wait at most `RIDE_US`. Offers under way are bounded by what the worker's receive
 //! buffer holds.
 
-use starfarm_events::Event;
+use std::collections::BTreeMap;
+
+use starfarm_events::{Event, Name};
 use starfarm_protocol::ids::{Attempt, NodeId};
 use starfarm_protocol::limits::{PLAIN_BYTES_MAX, PROTOCOL_VERSION, RIDE_US};
 use starfarm_protocol::wire::{
@@ -14,7 +16,7 @@ use crate::deed::{Deed, Deeds};
 use crate::farm::Farm;
 use crate::job::Job;
 use crate::limits::ACKS_PROMPT;
-use crate::node::ToTell;
+use crate::node::{Node, ToTell};
 use crate::queues::Task;
 
 /// Offers that one datagram holds.
@@ -76,14 +78,23 @@ impl Farm {
         }
     }
 
-    /// The newest orders of the node with that name, which it hears elsewhere, have this number: it is told so at once, and
-    /// with each answer to a heartbeat. 0: it has none.
-    pub fn ring(&mut self, name: &str, newest: u64) {
+    /// The newest orders of the nodes with these names, which they hear elsewhere, have these numbers: they are told so at
+    /// once, and with each answer to a heartbeat. 0: a node has none.
+    pub fn ring(&mut self, bells: &BTreeMap<String, u64>) {
         // One that was forgotten meanwhile calls when it comes back.
-        let Some((id, _)) = self.nodes.iter().find(|(_, node)| *node.name == *name) else { return };
-        let node = self.nodes.at_mut(id);
-        (node.orders, node.to_tell.ring) = (newest, newest > 0);
-        self.nodes.mark(id);
+        let newest = |node: &Node| bells.get(&*node.name).copied();
+        let rung: Vec<_> = self.nodes.iter().filter_map(|(id, node)| Some((id, newest(node)?))).collect();
+        for (id, newest) in rung {
+            let node = self.nodes.at_mut(id);
+            (node.orders, node.to_tell.ring) = (newest, newest > 0);
+            self.nodes.mark(id);
+        }
+    }
+
+    /// Of each node its name, whether it is there, and whether it has slots.
+    pub fn roll(&self) -> Vec<(Name, bool, bool)> {
+        let of = |node: &Node| (node.name.clone(), node.health().is_there(), node.slots() > 0);
+        self.nodes.iter().map(|(_, node)| of(node)).collect()
     }
 
     fn send(&mut self, id: NodeId, mut packer: Packer, deeds: &mut Deeds) {

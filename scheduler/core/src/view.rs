@@ -366,6 +366,7 @@ impl Farm {
             farm: self.config.farm.to_string(),
             epoch: self.config.epoch.0,
             up_seconds: 0.0,
+            tree: None,
             gq: sample.gq,
             dq: sample.dq,
             jq: sample.jq,

@@ -16,6 +16,7 @@ mod put;
 mod retention;
 mod room;
 mod submit;
+mod trees;
 
 use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;

@@ -1,110 +1,149 @@
 //! The tree thread: it has the links of the posts below the front, and puts what they say into the picture. It owns
 //! nothing that counts: the farm goes on without it.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crossbeam_channel::Receiver;
-use starfarm_overlay::{Happening, LinkId, Reactor};
-use starfarm_overlay_core::lanes::Lane;
-use starfarm_protocol::link::Message;
-use starfarm_protocol::orders::PostId;
+use crossbeam_channel::{Receiver, Sender, bounded};
+use starfarm_events::Name;
+use starfarm_overlay::{Children, Happening, LinkId, Reactor, Said};
+use starfarm_overlay_core::front::{Front, NodeFacts};
+use starfarm_overlay_core::plan::Features;
+use starfarm_protocol::admin::Response;
+use starfarm_protocol::ids::Epoch;
+use starfarm_protocol::orders::{FRONT_LEVEL, PostId};
+use starfarm_protocol::seal::StaticKey;
+use tokio::sync::oneshot;
 
-use crate::threads::House;
+use super::{House, Input, Question};
+use crate::Options;
+use crate::error::SchedulerError;
 use crate::tree::{Arrival, Tree};
 
+/// Links that wait for the thread at most.
+const ARRIVALS_MAX: usize = 1_024;
 /// Longest pause between two looks at what else there is to do.
-const PAUSE: Duration = Duration::from_millis(500);
-/// How often what is of no use any more is dropped, in microseconds.
+const PAUSE: Duration = Duration::from_millis(100);
+/// How often what is of no use any more is dropped, and how often the farm is asked which nodes there are, in microseconds.
 const TIDY_US: u64 = 5_000_000;
+const ROLL_US: u64 = 1_000_000;
 
-/// Why the thread cannot go on is for the caller to say.
-///
-/// # Errors
-/// The system's.
-pub(crate) fn run(
+/// The tree of posts and its links, where somebody wants to see.
+#[expect(clippy::type_complexity, reason = "what the thread takes")]
+pub(crate) fn tree_of(
+    options: &Options,
+    key: &StaticKey,
+    epoch: Epoch,
+) -> Result<Option<(Arc<Tree>, (Reactor, Receiver<Arrival>))>, SchedulerError> {
+    if options.no_monitor {
+        return Ok(None);
+    }
+    let reactor = Reactor::new().map_err(|e| SchedulerError::State(format!("no monitor: {e}")))?;
+    let (arrive, arrivals) = bounded(ARRIVALS_MAX);
+    let tree = Tree::new(Front::new(key.clone(), epoch.0), arrive, reactor.waker());
+    Ok(Some((Arc::new(tree), (reactor, arrivals))))
+}
+
+/// Starts the thread.
+pub(crate) fn spawn(
     house: &Arc<House>,
-    tree: &Arc<Tree>,
-    mut reactor: Reactor,
-    arrivals: &Receiver<Arrival>,
-) -> std::io::Result<()> {
-    let mut links = Links::default();
-    let (mut happenings, mut tidy_us) = (Vec::new(), 0);
-    let clock = || house.shared.now_us();
-    while !house.shared.stopping() {
-        reactor.turn(PAUSE, clock, &mut happenings)?;
-        let now_us = clock();
-        for happening in happenings.drain(..) {
-            match happening {
-                Happening::Record(link, record) => links.hear(&mut reactor, tree, link, &record, now_us),
-                Happening::Gone(link, _) => links.forget(link),
-                Happening::Up(_) | Happening::Readable(_) => {}
-            }
+    tree: Arc<Tree>,
+    (reactor, arrivals): (Reactor, Receiver<Arrival>),
+    dispatcher: &Sender<Input>,
+) -> JoinHandle<()> {
+    let (house, dispatcher) = (Arc::clone(house), dispatcher.clone());
+    super::spawn("tree", move || {
+        let ended =
+            Root { house: &house, tree: &tree, dispatcher, children: Children::of(FRONT_LEVEL), late: 0 }
+                .run(reactor, &arrivals);
+        if let Err(error) = ended {
+            starfarm_net::say(&format!("the monitor has ended, the farm goes on: {error}"));
         }
-        for arrival in arrivals.try_iter() {
-            links.arrive(&mut reactor, arrival, now_us);
-        }
-        if now_us >= tidy_us {
-            tidy_us = now_us + TIDY_US;
-            let keys = house.keys.lock().expect("a panic under the lock ends the process");
-            let gone = tree.tidy(|node| keys.key(node).is_none_or(|entry| entry.revoked), now_us);
-            for link in gone.into_iter().filter_map(|post| links.of(post)).collect::<Vec<_>>() {
-                links.end(&mut reactor, link);
-            }
-        }
-    }
-    Ok(())
+    })
 }
 
-/// Who is at the other end of which link.
-#[derive(Default)]
-struct Links {
-    posts: BTreeMap<LinkId, PostId>,
-    by_post: BTreeMap<PostId, LinkId>,
+/// The front's end of the links.
+struct Root<'a> {
+    house: &'a Arc<House>,
+    tree: &'a Arc<Tree>,
+    dispatcher: Sender<Input>,
+    children: Children,
+    /// Messages that brought nothing that is newer than what was known.
+    late: u64,
 }
 
-impl Links {
-    fn of(&self, post: PostId) -> Option<LinkId> {
-        self.by_post.get(&post).copied()
-    }
-
-    /// A link that has shaken hands. A post has one: an older one is dead, whether that shows yet or not.
-    fn arrive(&mut self, reactor: &mut Reactor, arrival: Arrival, now_us: u64) {
-        let Arrival { socket, stream, post, first } = arrival;
-        let attached = Message::read(&first[1..]) == Ok(Some(Message::Attach { post }));
-        let Ok(link) = reactor.adopt(socket, *stream, now_us) else { return };
-        if !attached {
-            let why = "a link begins with the post that it is for".to_owned();
-            reactor.send(link, Lane::Control, &Message::Refuse { why }, now_us);
-            return;
+impl Root<'_> {
+    fn run(mut self, mut reactor: Reactor, arrivals: &Receiver<Arrival>) -> std::io::Result<()> {
+        let (mut happenings, mut tidy_us, mut roll_us) = (Vec::new(), 0, 0);
+        let shared = Arc::clone(&self.house.shared);
+        let clock = || shared.now_us();
+        while !shared.stopping() {
+            reactor.turn(PAUSE, clock, &mut happenings)?;
+            let now_us = clock();
+            for happening in happenings.drain(..) {
+                match happening {
+                    Happening::Record(link, record) => self.hear(&mut reactor, link, &record, now_us),
+                    Happening::Gone(link, _) => self.gone(link),
+                    Happening::Up(_) | Happening::Called(..) | Happening::Readable(_) => {}
+                }
+            }
+            for Arrival { socket, stream, post, key, first } in arrivals.try_iter() {
+                let Ok(link) = reactor.adopt(socket, *stream, now_us) else { continue };
+                self.children.arrive(&mut reactor, link, (post, key), &first, (now_us, now_us));
+            }
+            self.tree.stands(self.children.count() as u32, self.children.counts((0, 0), self.late));
+            let bells = self.tree.settle(now_us);
+            if !bells.is_empty() || now_us >= roll_us {
+                roll_us = now_us + ROLL_US;
+                self.ask(bells);
+            }
+            if now_us >= tidy_us {
+                tidy_us = now_us + TIDY_US;
+                self.tidy(&mut reactor, now_us);
+            }
         }
-        self.of(post).into_iter().for_each(|older| self.end(reactor, older));
-        self.posts.insert(link, post);
-        self.by_post.insert(post, link);
-        reactor.send(link, Lane::Control, &Message::Welcome { now_us }, now_us);
+        Ok(())
     }
 
-    /// What a post says is of itself: nobody is below it today.
-    fn hear(&mut self, reactor: &mut Reactor, tree: &Tree, link: LinkId, record: &[u8], now_us: u64) {
-        // One that was refused, and goes on speaking.
-        let Some(post) = self.posts.get(&link).copied() else { return self.end(reactor, link) };
-        match Message::read(record) {
-            Ok(Some(Message::Data(data))) if data.origin == post => tree.take(&data, now_us),
-            Ok(Some(Message::Beat) | None) => {}
-            _ => self.end(reactor, link),
+    /// Has the dispatcher ring for new orders, and say which nodes there are. Nobody waits for that.
+    fn ask(&self, bells: std::collections::BTreeMap<String, u64>) {
+        let tree = Arc::clone(self.tree);
+        let act = move |farm: &mut starfarm_scheduler_core::Farm, _: u64, _: &mut _| {
+            farm.ring(&bells);
+            let facts = |(name, is_up, computes): (Name, bool, bool)| {
+                let facts =
+                    NodeFacts { is_up, carries_only: is_up && !computes, features: Features::default() };
+                (name.to_string(), facts)
+            };
+            tree.on_roll(&farm.roll().into_iter().map(facts).collect());
+            Response::Done
+        };
+        let question = Question { act: Box::new(act), reply: oneshot::channel().0 };
+        // Without room bells wait for the next heartbeat of the workers' own: what they have is said then.
+        let _ = self.dispatcher.try_send(Input::Ask(question));
+    }
+
+    fn tidy(&mut self, reactor: &mut Reactor, now_us: u64) {
+        let keys = self.house.keys.lock().expect("a panic under the lock ends the process");
+        let gone = self.tree.tidy(|node| keys.key(node).is_none_or(|entry| entry.revoked), now_us);
+        drop(keys);
+        for post in gone {
+            self.children.end(reactor, post);
         }
     }
 
-    fn end(&mut self, reactor: &mut Reactor, link: LinkId) {
-        reactor.close(link);
-        self.forget(link);
+    fn hear(&mut self, reactor: &mut Reactor, link: LinkId, record: &[u8], now_us: u64) {
+        match self.children.hear(reactor, link, record) {
+            Said::Data(post, data) => self.late += u64::from(!self.tree.take(post, &data)),
+            Said::Standing(standing) => self.tree.on_standing(standing, now_us),
+            Said::Gone(post) => self.tree.on_gone(post),
+            Said::Nothing => {}
+        }
     }
 
-    fn forget(&mut self, link: LinkId) {
-        let post = self.posts.remove(&link);
-        if post.is_some_and(|post| self.of(post) == Some(link)) {
-            post.map(|post| self.by_post.remove(&post));
-        }
+    fn gone(&mut self, link: LinkId) {
+        let post: Option<PostId> = self.children.gone(link);
+        post.into_iter().for_each(|post| self.tree.on_gone(post));
     }
 }

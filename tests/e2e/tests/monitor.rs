@@ -140,6 +140,115 @@ fn an_agent_ends_with_its_worker_however_that_ends() {
     until("no agent is left", || agents(&farm).is_empty());
 }
 
+/// Posts of a kind: their numbers, nodes, parents and processes.
+fn posts(tree: &Value, kind: &str) -> Vec<(u64, String, u64, u32)> {
+    let posts = tree["posts"].as_array().unwrap().iter().filter(|post| post["kind"] == kind);
+    let number = |post: &Value, key: &str| post[key].as_u64().unwrap_or(u64::MAX);
+    let of = |post: &Value| {
+        let node = post["node"].as_str().unwrap_or_default().to_owned();
+        (number(post, "post"), node, number(post, "parent"), number(post, "pid") as u32)
+    };
+    posts.map(of).collect()
+}
+
+/// The tree, once all posts are linked as they should be, `seen` of the job's units among them.
+fn until_live(farm: &Farm, id: &str, seen: u64) -> Value {
+    until_some("the tree is live", || {
+        let usage = farm.job(id)["usage"].clone();
+        let all = [&usage["from"], &usage["of"], &usage["units"]].iter().all(|count| **count == seen);
+        Some(farm.ask(&["tree"])).filter(|tree| all && tree["tree"]["state"] == "live")
+    })
+}
+
+/// A farm of six nodes, each with a unit that runs until the gate opens, and a tree of two levels of CPs.
+fn deep() -> (Farm, String) {
+    let mut farm = Farm::start();
+    for n in 0..6 {
+        farm.add_worker(&format!("w{n}"), &["--slots", "1"]);
+    }
+    farm.until_nodes_up(6);
+    let script = farm.gated(&farm.temp().path().join("ran"), 0);
+    let id = farm.submit(&["--range", "0..6", "--", "sh", "-c", &script]);
+    let tree = until_live(&farm, &id, 6);
+    assert_eq!((posts(&tree, "be").len(), posts(&tree, "ibe").len()), (6, 0));
+    farm.cli(&["tree", "form", "--fanout", "2"]).exits(0);
+    let tree = until_live(&farm, &id, 6);
+    assert_eq!((posts(&tree, "ibe").len(), posts(&tree, "cp").len()), (3, 2), "{tree}");
+    assert!(posts(&tree, "cp").iter().all(|(_, _, parent, _)| *parent == 0), "{tree}");
+    (farm, id)
+}
+
+/// The job ends as if nobody had looked at it.
+fn ends_well(farm: &Farm, id: &str) {
+    farm.open_gate();
+    farm.wait(id).exits(0);
+    let job = farm.job(id);
+    each_done_once(&job, &farm.results(id), 6);
+    assert_eq!(job["tasks_resent"], 0);
+}
+
+#[test]
+fn a_communication_process_that_is_killed_costs_a_moment_of_the_picture() {
+    let (farm, id) = deep();
+    for kind in ["ibe", "cp"] {
+        let before = farm.ask(&["tree"]);
+        let (post, _, _, pid) = posts(&before, kind)[0].clone();
+        rustix::process::kill_process(rustix::process::Pid::from_raw(pid as i32).unwrap(), Signal::KILL)
+            .unwrap();
+        until("another process holds the post", || {
+            let tree = farm.ask(&["tree"]);
+            posts(&tree, kind).iter().any(|(id, _, _, other)| *id == post && *other != pid && alive(*other))
+        });
+        let tree = until_live(&farm, &id, 6);
+        let places = |tree: &Value| -> Vec<_> {
+            ["be", "ibe", "cp"]
+                .iter()
+                .flat_map(|kind| posts(tree, kind))
+                .map(|(id, _, up, _)| (id, up))
+                .collect()
+        };
+        assert_eq!(places(&tree), places(&before), "each has its place again");
+    }
+    let tree = farm.ask(&["tree"]);
+    let count = |key: &str| {
+        tree["posts"].as_array().unwrap().iter().filter_map(|post| post[key].as_u64()).sum::<u64>()
+    };
+    assert_eq!((count("dropped"), count("gaps")), (0, 0), "{tree}");
+    ends_well(&farm, &id);
+}
+
+#[test]
+fn a_node_that_is_lost_takes_its_posts_along_and_others_come() {
+    let (mut farm, id) = deep();
+    let tree = farm.ask(&["tree"]);
+    let (lost, node, _, _) = posts(&tree, "ibe")[0].clone();
+    let n = node.trim_start_matches('w').parse::<usize>().unwrap();
+    farm.workers[n].kill();
+    // Whoever was below it hangs elsewhere at once; its own unit runs again on another node, when one is free.
+    until("five are measured", || farm.job(&id)["usage"]["from"] == 5);
+    until("the posts of the lost node have gone", || {
+        let tree = farm.ask(&["tree"]);
+        let ibes = posts(&tree, "ibe");
+        ibes.len() == 3 && ibes.iter().all(|(post, of, ..)| *post != lost && *of != node)
+    });
+    farm.open_gate();
+    farm.wait(&id).exits(0);
+    each_done_once(&farm.job(&id), &farm.results(&id), 6);
+}
+
+#[test]
+fn a_scheduler_that_starts_again_finds_the_tree_as_it_stands() {
+    let (mut farm, id) = deep();
+    let before = farm.ask(&["tree"]);
+    farm.kill_scheduler();
+    farm.restart_scheduler();
+    // It forms anew only what is not there: but nobody told it the fan-out.
+    let tree = until_live(&farm, &id, 6);
+    assert_eq!(posts(&tree, "be"), posts(&before, "be"), "{tree}");
+    assert_eq!(posts(&tree, "cp"), posts(&before, "cp"), "{tree}");
+    ends_well(&farm, &id);
+}
+
 #[test]
 fn without_the_monitor_there_is_no_agent() {
     let mut farm = Farm::start();

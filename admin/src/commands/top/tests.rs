@@ -124,6 +124,7 @@ fn picture() -> Picture {
 
 fn status(epoch: u64) -> StatusInfo {
     StatusInfo {
+        tree: None,
         farm: "0123456789abcdef0123456789abcdef".into(),
         epoch,
         up_seconds: 7_620.4,

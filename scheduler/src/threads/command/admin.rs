@@ -18,7 +18,7 @@ use starfarm_scheduler_core as core;
 
 use super::channel::Channel;
 use super::desk::Desk;
-use super::{hits, jobs, lost, put, submit};
+use super::{hits, jobs, lost, put, submit, trees};
 use crate::answers::{command_error, error};
 use crate::pages::{self, Asked, Look, Reading};
 use crate::store::state::new_secret;
@@ -61,6 +61,7 @@ fn action(request: &Request) -> Action {
         | Request::Results { .. }
         | Request::LostOutputs { .. }
         | Request::Status
+        | Request::Tree
         | Request::Events { .. }
         | Request::TaskEvents { .. }
         | Request::Merged { .. }
@@ -71,6 +72,7 @@ fn action(request: &Request) -> Action {
         | Request::Job { .. }
         | Request::Merge { .. }
         | Request::Rerun { .. }
+        | Request::FormTree { .. }
         | Request::Node { .. } => Action::Steer,
         Request::Keys | Request::AddKey { .. } | Request::RevokeKey { .. } => Action::Govern,
     }
@@ -112,6 +114,8 @@ async fn answer(
         }
         Request::Rerun { id } => lost::rerun(desk, id).await.unwrap_or_else(|response| response),
         Request::Status => status(desk).await,
+        Request::Tree => trees::whole(desk),
+        Request::FormTree { strategy, fanout } => trees::form(desk, strategy, fanout),
         Request::Events { after, take } => {
             let lines = desk.house.shared.lines.lock().expect("a panic under the lock ends the process");
             lines.page(after, take)
@@ -202,6 +206,7 @@ async fn status(desk: &Arc<Desk>) -> Response {
     let mut response = desk.ask(|farm, now_us, _| Response::Status(farm.status(now_us))).await;
     if let Response::Status(status) = &mut response {
         fill(desk, &mut status.nodes);
+        status.tree = desk.house.tree.as_ref().map(|tree| tree.summary());
         status.up_seconds = desk.house.shared.up_seconds();
         status.datagrams_dropped = desk.house.shared.dropped.load(Ordering::Relaxed);
         status.log_events_dropped = desk.house.shared.unlogged();

@@ -93,7 +93,8 @@ impl Channel {
         let (Channel::Sealed { socket, stream }, Some(post)) = (self, post_of(&peer.claim.name)) else {
             return Err(io::ErrorKind::Unsupported.into());
         };
-        tree.arrive(Arrival { socket: socket.into_std()?, stream, post: PostId(post), first });
+        let (post, key) = (PostId(post), peer.claim.key);
+        tree.arrive(Arrival { socket: socket.into_std()?, stream, post, key, first });
         Ok(())
     }
 

@@ -1,0 +1,147 @@
+//! The posts of the farm's tree, and another shape of it.
+
+use starfarm_protocol::admin::{PlaceCps, PostInfo, TreeInfo, TreeState};
+use starfarm_protocol::orders::{PostId, PostKind, PostState};
+
+use crate::cli::{Strategy, TreeForm};
+use crate::commands::Context;
+use crate::failure::Failure;
+use crate::human;
+use crate::output::table::{Cell, Column, Table, left, right};
+use crate::output::{Document, Style};
+
+pub(super) fn show(context: &mut Context) -> Result<(), Failure> {
+    let tree = context.connect()?.tree()?;
+    context.printer.document(&tree)
+}
+
+pub(super) fn form(context: &mut Context, asked: &TreeForm) -> Result<(), Failure> {
+    let strategy = match asked.strategy {
+        Strategy::Average => PlaceCps::Average,
+        Strategy::Fuzzy => PlaceCps::Fuzzy,
+    };
+    let tree = context.connect()?.form_tree(strategy, asked.fanout)?;
+    context.printer.document(&tree)
+}
+
+const COLUMNS: &[Column<PostInfo>] = &[
+    left("post", |post| Cell::new(format!("{:1$}{2}", "", 2 * post.depth as usize, number(post.post)))),
+    left("kind", |post| Cell::new(post.kind.word())),
+    left("node", |post| Cell::new(post.node.as_deref().unwrap_or("-"))),
+    left("host", |post| Cell::new(&post.host)),
+    left("parent", |post| Cell::new(post.parent.map_or("-".to_owned(), number))),
+    left("state", state),
+    right("children", |post| Cell::new(count(post.children.map(u64::from)))),
+    right("sent", |post| Cell::new(count(post.sent))),
+    right("received", |post| Cell::new(count(post.received))),
+    right("dropped", |post| Cell::new(count(post.dropped))),
+    right("late", |post| Cell::new(count(post.late))),
+    right("gaps", |post| Cell::new(count(post.gaps))),
+];
+
+/// A post's number as people say it: of which incarnation of the scheduler it is, and which of that.
+fn number(post: PostId) -> String {
+    let (epoch, number) = (post.0 >> 24, post.0 & 0xFF_FFFF);
+    if epoch == 0 { number.to_string() } else { format!("{epoch}.{number}") }
+}
+
+fn count(count: Option<u64>) -> String {
+    count.map_or("-".to_owned(), |count| human::count(count as f64))
+}
+
+fn state(post: &PostInfo) -> Cell {
+    match post.state {
+        PostState::Joined => Cell::state("up"),
+        PostState::Orphan => Cell { text: "orphan".to_owned(), ..Cell::state("suspect") },
+        other => Cell::new(other.word()),
+    }
+}
+
+impl Document for TreeInfo {
+    const NAME: &'static str = "tree";
+
+    fn table(&self, style: Style) -> String {
+        let of = |kind| self.posts.iter().filter(|post| post.kind == kind).count();
+        let cps = of(PostKind::Cp) + of(PostKind::Ibe);
+        let tree = &self.tree;
+        let mut words = format!(
+            "{}: {} back ends, {cps} CPs, {} children each at most, placed by {}",
+            tree.state.word(),
+            of(PostKind::Be),
+            tree.fanout,
+            tree.strategy.word()
+        );
+        if tree.state != TreeState::Live {
+            words.push_str("; figures may lack some nodes");
+        }
+        format!("{}\n{words}\n", Table::of(&self.posts, COLUMNS).render(style))
+    }
+
+    fn quiet(&self) -> String {
+        self.tree.state.word().to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use starfarm_protocol::admin::TreeSummary;
+
+    use super::*;
+    use crate::output::Format;
+    use crate::output::testing::printed;
+
+    fn post(post: u64, kind: PostKind, parent: Option<u64>, depth: u32) -> PostInfo {
+        let is_front = kind == PostKind::Fe;
+        PostInfo {
+            post: PostId(post),
+            kind,
+            node: (!is_front).then(|| "n1".to_owned()),
+            host: "lab".to_owned(),
+            parent: parent.map(PostId),
+            depth,
+            state: if parent.is_some() || is_front { PostState::Joined } else { PostState::Orphan },
+            children: Some(1),
+            pid: Some(7),
+            sent: Some(12_000),
+            received: Some(0),
+            dropped: None,
+            late: Some(3),
+            gaps: Some(0),
+        }
+    }
+
+    #[test]
+    fn a_tree_is_shown_with_each_post_below_its_parent() {
+        let first = 3 << 24;
+        let posts = vec![
+            post(0, PostKind::Fe, None, 0),
+            post(first + 2, PostKind::Ibe, Some(0), 1),
+            post(first + 1, PostKind::Be, Some(first + 2), 2),
+            post(first + 3, PostKind::Be, None, 1),
+        ];
+        let tree = TreeSummary {
+            state: TreeState::Attaching,
+            strategy: PlaceCps::Average,
+            fanout: 32,
+            depth: 2,
+            posts: 4,
+            lost: 0,
+            dropped: 0,
+        };
+        let tree = TreeInfo { tree, posts };
+        expect![[r#"
+            post     kind  node  host  parent  state   children    sent  received  dropped  late  gaps
+            0        fe    -     lab   -       up             1  12.0 K         0        -     3     0
+              3.2    ibe   n1    lab   0       up             1  12.0 K         0        -     3     0
+                3.1  be    n1    lab   3.2     up             1  12.0 K         0        -     3     0
+              3.3    be    n1    lab   -       orphan         1  12.0 K         0        -     3     0
+
+            attaching: 2 back ends, 1 CPs, 32 children each at most, placed by average; figures may lack some nodes
+        "#]].assert_eq(&printed(Format::Table, |printer| printer.document(&tree)));
+        expect![[r#"
+            attaching
+        "#]]
+        .assert_eq(&printed(Format::Quiet, |printer| printer.document(&tree)));
+    }
+}

@@ -1,0 +1,127 @@
+//! What a message says, put together by whose values they are: those of a machine, or of the units of a job.
+
+use std::collections::BTreeMap;
+
+use starfarm_protocol::ids::JobId;
+use starfarm_protocol::metric::Metric;
+use starfarm_protocol::orders::PostId;
+
+use crate::ids;
+use crate::summary::Summary;
+use crate::values::{Message, Triples};
+
+/// Figures by metric.
+pub type Figures = BTreeMap<Metric, Summary>;
+
+/// Values that are about the same.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Group {
+    /// Who measured.
+    pub(crate) post: PostId,
+    pub(crate) at_us: u64,
+    /// Units of this job, or the machine.
+    pub(crate) job: Option<JobId>,
+    pub(crate) units: u64,
+    /// Nodes whose values these are, and those that run the job.
+    pub(crate) from: u64,
+    pub(crate) of: u64,
+    pub(crate) figures: Figures,
+}
+
+impl Group {
+    fn new(post: PostId, at_us: u64, job: Option<JobId>) -> Self {
+        Self { post, at_us, job, units: 0, from: 1, of: 1, figures: Figures::new() }
+    }
+
+    /// About nothing that anybody has measured.
+    pub(crate) fn of_nobody() -> Self {
+        Self::new(PostId::FRONT, 0, None)
+    }
+
+    /// Nothing of a job runs there any more.
+    pub(crate) fn is_over(&self) -> bool {
+        self.job.is_some() && self.units == 0
+    }
+
+    /// Adds what others have measured of the same.
+    pub(crate) fn add(&mut self, other: &Self) {
+        (self.units, self.from) = (self.units + other.units, self.from + other.from);
+        for (metric, summary) in &other.figures {
+            let known = self.figures.entry(*metric);
+            known.and_modify(|known| *known = known.and(*summary)).or_insert(*summary);
+        }
+    }
+
+    /// Puts it into a message, as [`groups`] reads it.
+    pub(crate) fn put(&self, message: &mut Message<'_>) {
+        message.put_number(ids::AT, self.at_us);
+        match self.job {
+            Some(job) => {
+                message.put_number(ids::JOB, job.0);
+                message.put_number(ids::UNITS, self.units);
+                message.put_number(ids::FROM, self.from);
+                message.put_number(ids::OF, self.of);
+            }
+            None => message.put_number(ids::POST, self.post.0),
+        }
+        self.figures.iter().for_each(|(metric, summary)| message.put(ids::of(*metric), &summary.write()));
+    }
+
+    /// Triples that [`Group::put`] puts, at most.
+    pub(crate) fn triples(&self) -> usize {
+        self.figures.len() + 5
+    }
+}
+
+/// Reads a message of that post, measured at that time unless it says otherwise. Ids that are not known are passed over.
+pub(crate) fn groups(post: PostId, at_us: u64, triples: Triples<'_>) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    let (mut about, mut is_new) = ((post, at_us, None), true);
+    for triple in triples {
+        match (triple.id, triple.number()) {
+            (ids::POST, Some(number)) => about = (PostId(number), about.1, None),
+            (ids::AT, Some(number)) => about.1 = number,
+            (ids::JOB, Some(number)) => about.2 = Some(JobId(number)),
+            (id, number) => {
+                if std::mem::take(&mut is_new) {
+                    groups.push(Group::new(about.0, about.1, about.2));
+                }
+                let Some(group) = groups.last_mut() else { continue };
+                match (id, number) {
+                    (ids::UNITS, Some(units)) => group.units = units,
+                    (ids::FROM, Some(from)) => group.from = from,
+                    (ids::OF, Some(of)) => group.of = of,
+                    _ => {
+                        let summary = ids::metric(id).zip(Summary::read(triple.value));
+                        group.figures.extend(summary);
+                    }
+                }
+                continue;
+            }
+        }
+        is_new = true;
+    }
+    groups
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_read_as_they_were_put() {
+        let figures = Figures::from([(Metric::Cpu, Summary { count: 2, sum: 9, min: 4, max: 5 })]);
+        let machine = Group { figures: figures.clone(), ..Group::new(PostId(3), 7, None) };
+        let seven = Group { units: 2, from: 31, of: 32, figures, ..Group::new(PostId(9), 8, Some(JobId(7))) };
+        let eight = Group { figures: Figures::new(), job: Some(JobId(8)), ..seven.clone() };
+        for all in [vec![seven, eight], vec![machine.clone(), Group { post: PostId(4), ..machine }]] {
+            let (mut out, mut left_out) = (Vec::new(), 0);
+            let mut message = Message::new(&mut out, &mut left_out);
+            all.iter().for_each(|group| group.put(&mut message));
+            assert!(all.iter().all(|group| group.triples() >= group.figures.len() + 2));
+            let triples = Triples::read(&out).unwrap();
+            assert_eq!(groups(PostId(9), 1, triples), all);
+        }
+        assert_eq!(groups(PostId(9), 1, Triples::default()), []);
+    }
+}

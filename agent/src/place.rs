@@ -1,0 +1,199 @@
+//! Where a post is in the tree: whom it calls, in which order, and when. Its parent comes first, then those above it up to the
+//! front; whoever takes it in is its parent until the one that it should have does.
+
+use std::net::SocketAddr;
+
+use starfarm_overlay::LinkId;
+use starfarm_protocol::ids::PublicKey;
+use starfarm_protocol::orders::{Ancestor, PostId, PostOrder};
+
+/// After a link was lost its parent is tried again this soon; after all were tried, so long each time twice, up to the longest
+/// pause.
+const RETRY_US: u64 = 100_000;
+const RETRY_US_MAX: u64 = 5_000_000;
+/// The longest pause of a post that somebody else has taken in, and that tries its own parent.
+const HOME_US: u64 = 10_000_000;
+
+/// A link to an ancestor.
+pub(crate) struct Up {
+    pub(crate) link: LinkId,
+    pub(crate) post: PostId,
+    pub(crate) key: PublicKey,
+}
+
+/// Where the post is, and is to be.
+pub(crate) struct Place {
+    pub(crate) order: PostOrder,
+    pub(crate) scheduler: SocketAddr,
+    /// The parent that has taken it in.
+    pub(crate) parent: Option<Up>,
+    /// The one that is called. Once it has answered, and not yet taken the post in, nothing else may leave.
+    pub(crate) called: Option<Up>,
+    pub(crate) is_greeted: bool,
+    /// Who of the lineage, and at which address, is tried next.
+    next: usize,
+    retry_us: u64,
+    again_us: u64,
+}
+
+impl Place {
+    pub(crate) fn new(order: PostOrder, scheduler: SocketAddr) -> Self {
+        let (parent, called, is_greeted) = (None, None, false);
+        Self { order, scheduler, parent, called, is_greeted, next: 0, retry_us: RETRY_US, again_us: 0 }
+    }
+
+    /// It is to be elsewhere, or others are above and below it.
+    pub(crate) fn change(&mut self, order: PostOrder, scheduler: SocketAddr) {
+        (self.order, self.scheduler) = (order, scheduler);
+        (self.next, self.retry_us, self.again_us) = (0, RETRY_US, 0);
+    }
+
+    /// The parent that it should have is the one that it has.
+    pub(crate) fn is_home(&self) -> bool {
+        let home = self.order.lineage.first().map(|home| (home.post, home.key));
+        home.is_some() && self.parent.as_ref().map(|up| (up.post, up.key)) == home
+    }
+
+    /// When it calls next.
+    pub(crate) fn due_us(&self) -> Option<u64> {
+        (self.called.is_none() && !self.is_home() && !self.order.lineage.is_empty()).then_some(self.again_us)
+    }
+
+    /// Whom to call now, and where. One that has a parent calls the one that it should have alone.
+    pub(crate) fn next(&mut self, now_us: u64) -> Option<(Ancestor, SocketAddr)> {
+        if self.due_us().is_none_or(|due_us| due_us > now_us) {
+            return None;
+        }
+        let (scheduler, has_parent) = (self.scheduler, self.parent.is_some());
+        let lineage = self.order.lineage.iter().take(if has_parent { 1 } else { usize::MAX });
+        let all: Vec<_> = lineage
+            .flat_map(|ancestor| {
+                let front = ancestor.addresses.is_empty().then_some(scheduler);
+                ancestor.addresses.iter().copied().chain(front).map(move |address| (ancestor, address))
+            })
+            .collect();
+        let (ancestor, address) = all.get(self.next).or(all.first()).map(|(of, at)| ((*of).clone(), *at))?;
+        self.next = if self.next < all.len() { self.next + 1 } else { 1 };
+        if self.next >= all.len() {
+            (self.next, self.again_us) = (0, now_us + self.retry_us);
+            self.retry_us = (self.retry_us * 2).min(if has_parent { HOME_US } else { RETRY_US_MAX });
+        }
+        Some((ancestor, address))
+    }
+
+    /// The one that was called has taken it in: the parent that it had until now, if it had one.
+    pub(crate) fn join(&mut self, now_us: u64) -> Option<Up> {
+        (self.next, self.retry_us, self.is_greeted) = (0, RETRY_US, false);
+        self.again_us = now_us + RETRY_US;
+        std::mem::replace(&mut self.parent, self.called.take())
+    }
+
+    /// A link has ended; whether it was the parent's.
+    pub(crate) fn gone(&mut self, link: LinkId, now_us: u64) -> bool {
+        if self.called.take_if(|up| up.link == link).is_some() {
+            self.is_greeted = false;
+        }
+        let is_parent = self.parent.take_if(|up| up.link == link).is_some();
+        if is_parent {
+            (self.next, self.retry_us, self.again_us) = (0, RETRY_US, now_us + RETRY_US);
+        }
+        is_parent
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use starfarm_overlay::Reactor;
+    use starfarm_protocol::orders::PostKind;
+    use starfarm_protocol::seal::Secret;
+
+    use super::*;
+
+    fn ancestor(post: u64, port: u16) -> Ancestor {
+        let addresses = if port == 0 { Vec::new() } else { vec![SocketAddr::from(([10, 0, 0, 1], port))] };
+        Ancestor { post: PostId(post), addresses, key: PublicKey([post as u8; 32]), secret: Secret([1; 32]) }
+    }
+
+    fn order(lineage: Vec<Ancestor>) -> PostOrder {
+        PostOrder {
+            post: PostId(9),
+            kind: PostKind::Be,
+            level: 0,
+            lineage,
+            below: Vec::new(),
+            children_max: 0,
+        }
+    }
+
+    fn place() -> Place {
+        let lineage = vec![ancestor(1, 100), ancestor(2, 200), ancestor(0, 0)];
+        Place::new(order(lineage), SocketAddr::from(([10, 0, 0, 9], 7)))
+    }
+
+    /// Links that are none: their numbers count.
+    fn links() -> Vec<LinkId> {
+        let mut reactor = Reactor::new().unwrap();
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let call = |_| {
+            let key = starfarm_protocol::seal::StaticKey::from_secret(Secret([3; 32]));
+            let who = starfarm_protocol::seal::Introduction {
+                key: &key,
+                scheduler: &key.public(),
+                join_secret: &Secret([4; 32]),
+                name: "post-9",
+                boot: starfarm_protocol::ids::Boot(0),
+                mode: starfarm_protocol::seal::packet::Mode::default(),
+            };
+            let farm = starfarm_protocol::ids::FarmId([0; 16]);
+            reactor.call(listener.local_addr().unwrap(), &who, farm, 0).unwrap()
+        };
+        (0..3).map(call).collect()
+    }
+
+    fn called(place: &mut Place, now_us: u64) -> Option<u64> {
+        place.next(now_us).map(|(ancestor, _)| ancestor.post.0)
+    }
+
+    #[test]
+    fn all_above_are_tried_at_once_one_after_the_other_and_then_after_a_pause() {
+        let mut place = place();
+        assert_eq!(
+            (0..4).map(|_| called(&mut place, 5)).collect::<Vec<_>>(),
+            [Some(1), Some(2), Some(0), None]
+        );
+        assert_eq!(called(&mut place, 5 + RETRY_US), Some(1));
+        assert_eq!(place.next(5 + RETRY_US).unwrap().1.port(), 200);
+        assert_eq!(place.next(5 + RETRY_US).unwrap().1.port(), 7, "the front is where the scheduler is");
+        assert_eq!(called(&mut place, 5 + 2 * RETRY_US), None, "the pause is twice as long");
+    }
+
+    #[test]
+    fn one_that_was_taken_in_by_another_goes_home() {
+        let (mut place, links) = (place(), links());
+        let up =
+            |n: usize, post: u64| Up { link: links[n], post: PostId(post), key: PublicKey([post as u8; 32]) };
+        assert_eq!((called(&mut place, 0), called(&mut place, 0)), (Some(1), Some(2)));
+        place.called = Some(up(0, 2));
+        assert!(place.join(0).is_none() && !place.is_home());
+        assert_eq!((called(&mut place, 1), called(&mut place, RETRY_US)), (None, Some(1)));
+        assert_eq!(called(&mut place, RETRY_US + 1), None, "nobody else, and not at once");
+        place.called = Some(up(1, 1));
+        assert_eq!(place.join(RETRY_US).map(|before| before.link), Some(links[0]));
+        assert!(place.is_home() && place.due_us().is_none());
+        // Its parent has another process now.
+        let mut order = place.order.clone();
+        order.lineage[0].key = PublicKey([8; 32]);
+        place.change(order, place.scheduler);
+        assert_eq!(called(&mut place, RETRY_US), Some(1));
+    }
+
+    #[test]
+    fn an_orphan_tries_its_parent_first_after_a_moment() {
+        let (mut place, links) = (place(), links());
+        place.called = Some(Up { link: links[0], post: PostId(1), key: PublicKey([1; 32]) });
+        place.join(0);
+        assert!(!place.gone(links[1], 5) && place.gone(links[0], 5));
+        assert_eq!((called(&mut place, 6), called(&mut place, 5 + RETRY_US)), (None, Some(1)));
+    }
+}

@@ -1,0 +1,279 @@
+//! The tree's shape: how many CPs there are to be, where, and whose child each post is. The first time, and whenever
+//! somebody asks for it, all is planned as [`plan`] has it; from then on as little as possible is changed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use starfarm_protocol::ids::PublicKey;
+use starfarm_protocol::orders::{Host, POSTS_MAX, PostId, PostKind};
+
+use super::known::{COLLECT_US, Front, Node, Post, QUIET_US};
+use crate::plan::shape::Shape;
+use crate::plan::{self, Features};
+
+/// A CP that has not said its key for so long goes elsewhere, and so does one that none of its children reaches.
+const START_US: u64 = 5_000_000;
+const REACH_US: u64 = 10_000_000;
+/// So long no CP is put where one did not come up.
+const STRIKE_US: u64 = 600_000_000;
+/// So long there may be more CPs than there need to be.
+const SHRINK_US: u64 = 600_000_000;
+/// For each so many posts, a millisecond passes at least between two plans.
+const POSTS_A_MS: usize = 64;
+
+/// A machine and its nodes.
+#[derive(Default)]
+struct Machine {
+    nodes: Vec<PublicKey>,
+}
+
+impl Front {
+    /// Does what is to be done by now. To be called whenever something may have changed, and ten times a second.
+    pub fn settle(&mut self, now_us: u64) {
+        if let Some((first_us, last_us)) = self.collecting {
+            if first_us > 0 && now_us >= (last_us + QUIET_US).min(first_us + COLLECT_US) {
+                (self.collecting, self.dirty) = (None, true);
+            } else {
+                self.meanwhile(now_us);
+                return;
+            }
+        }
+        self.drop_those_that_fail(now_us);
+        let pause_us = (self.posts.len() / POSTS_A_MS) as u64 * 1_000;
+        let shrinks = self.too_many_us.is_some_and(|since_us| since_us + SHRINK_US <= now_us);
+        if (self.dirty || shrinks) && now_us >= self.planned_us + pause_us {
+            (self.dirty, self.planned_us) = (false, now_us);
+            self.plan(now_us);
+            self.write_orders(now_us);
+        }
+    }
+
+    /// As long as nobody knows how many there will be, a few link with the front, and many wait.
+    fn meanwhile(&mut self, now_us: u64) {
+        if !std::mem::take(&mut self.dirty) {
+            return;
+        }
+        if self.posts.len() <= self.settings.fanout as usize {
+            let waits = |post: &&mut Post| post.parent.is_none();
+            self.posts.values_mut().filter(waits).for_each(|post| post.parent = Some(PostId::FRONT));
+        }
+        self.write_orders(now_us);
+    }
+
+    /// CPs that do not come up, that nobody reaches, or whose nodes have gone.
+    fn drop_those_that_fail(&mut self, now_us: u64) {
+        let fails = |id: &PostId, post: &Post| {
+            let is_old = |us| post.since_us + us <= now_us;
+            (post.key.is_none() && is_old(START_US))
+                || (post.key.is_some() && post.addresses.is_empty())
+                || (is_old(REACH_US) && self.is_out_of_reach(*id, now_us))
+        };
+        let cps = self.posts.iter().filter(|(_, post)| post.level > 0);
+        let failed: Vec<_> =
+            cps.filter(|(id, post)| fails(id, post)).map(|(id, post)| (*id, post.node)).collect();
+        for (post, node) in failed {
+            self.nodes.entry(node).and_modify(|node| node.not_before_us = now_us + STRIKE_US);
+            self.remove(post);
+        }
+        let is_gone = |post: &Post| self.nodes.get(&post.node).is_none_or(|node| !node.is_up());
+        let gone = self.posts.iter().filter(|(_, post)| post.level > 0 && is_gone(post)).map(|(id, _)| *id);
+        gone.collect::<Vec<_>>().into_iter().for_each(|post| self.remove(post));
+    }
+
+    /// Children of a CP have links, and none of them with it.
+    fn is_out_of_reach(&self, cp: PostId, now_us: u64) -> bool {
+        let of = |post: &&Post| post.parent == Some(cp) && post.parent_us + REACH_US <= now_us;
+        let mut children = self.posts.values().filter(of).filter_map(Post::parent_now).peekable();
+        children.peek().is_some() && children.all(|parent| parent != cp)
+    }
+
+    fn plan(&mut self, now_us: u64) {
+        let machines = self.machines();
+        let hosts = self.hosts(&machines, now_us);
+        let backends = self.posts.values().filter(|post| post.level == 0).count() as u64;
+        let cps = self.posts.values().filter(|post| post.level > 0).count() as u64;
+        let room = plan::room(&hosts) + cps;
+        let shape = Shape::of(backends, self.settings.fanout).within(room);
+        let before: BTreeMap<_, _> = self.posts.iter().map(|(id, post)| (*id, post.parent)).collect();
+        if cps == 0 && shape.cps() > 0 {
+            self.plan_all(&machines, hosts, now_us);
+        } else {
+            let is_grown = self.grow(&machines, &shape, now_us);
+            self.shrink(&shape, now_us);
+            self.attach(&shape, is_grown);
+        }
+        for (id, post) in &mut self.posts {
+            if before.get(id) != Some(&post.parent) {
+                post.parent_us = now_us;
+            }
+        }
+    }
+
+    /// All machines that have nodes, by name.
+    fn machines(&self) -> BTreeMap<Host, Machine> {
+        let mut machines = BTreeMap::<Host, Machine>::new();
+        for (key, node) in &self.nodes {
+            machines.entry(node.host.clone()).or_default().nodes.push(*key);
+        }
+        machines
+    }
+
+    /// The same as the plan knows them: CPs that are there count as processes that are.
+    fn hosts(&self, machines: &BTreeMap<Host, Machine>, now_us: u64) -> Vec<plan::Host> {
+        let of = |(host, machine): (&Host, &Machine)| {
+            let nodes = || machine.nodes.iter().filter_map(|node| self.nodes.get(node));
+            let takes = |node: &&Node| node.links && node.is_up() && node.not_before_us <= now_us;
+            let room = |node: &Node| POSTS_MAX.saturating_sub(node.posts.len()) as u32;
+            let facts = || nodes().filter_map(|node| node.facts.as_ref());
+            plan::Host {
+                name: format!("{}\0{:016x}", host.name, host.id),
+                backends: nodes().map(|node| node.posts.len() as u32).sum(),
+                cps_max: nodes().filter(takes).map(room).sum(),
+                carries_only: facts().count() > 0 && facts().all(|facts| facts.carries_only),
+                features: facts().next().map_or_else(Features::default, |facts| facts.features),
+            }
+        };
+        machines.iter().map(of).collect()
+    }
+
+    /// Nobody carries a CP yet: all of them, and everybody's parent, by the plan.
+    fn plan_all(&mut self, machines: &BTreeMap<Host, Machine>, hosts: Vec<plan::Host>, now_us: u64) {
+        let machines: Vec<_> = machines.values().collect();
+        let plan = plan::plan(hosts, &self.settings.strategy, self.settings.fanout);
+        let mut backends: Vec<_> = machines.iter().map(|machine| self.backends_of(machine)).collect();
+        let mut heights = vec![0_u8; plan.posts.len()];
+        for (at, post) in plan.posts.iter().enumerate().rev() {
+            if let Some(parent) = post.parent {
+                heights[parent] = heights[parent].max(heights[at] + 1);
+            }
+        }
+        let mut ids = Vec::new();
+        for (post, height) in plan.posts.iter().zip(heights) {
+            let id = match (post.kind, post.host) {
+                (PostKind::Be, Some(host)) => backends[host].next(),
+                (kind, Some(host)) => self.add_cp(machines[host], (kind, height), now_us),
+                (_, None) => Some(PostId::FRONT),
+            };
+            ids.push(id);
+            let parent = post.parent.and_then(|parent| ids[parent]);
+            if let Some(post) = id.and_then(|id| self.posts.get_mut(&id)) {
+                post.parent = parent;
+            }
+        }
+    }
+
+    fn backends_of(&self, machine: &Machine) -> std::vec::IntoIter<PostId> {
+        let posts = machine.nodes.iter().flat_map(|node| &self.nodes[node].posts);
+        let is_backend = |post: &&PostId| self.posts[*post].level == 0;
+        posts.filter(is_backend).copied().collect::<Vec<_>>().into_iter()
+    }
+
+    /// One more CP on a machine: on the node with the fewest posts.
+    fn add_cp(&mut self, machine: &Machine, kind: (PostKind, u8), now_us: u64) -> Option<PostId> {
+        let takes = |node: &&PublicKey| {
+            let node = &self.nodes[*node];
+            node.links && node.is_up() && node.not_before_us <= now_us && node.posts.len() < POSTS_MAX
+        };
+        let node = machine.nodes.iter().filter(takes).min_by_key(|node| self.nodes[*node].posts.len());
+        node.copied().map(|node| self.add(node, kind, now_us))
+    }
+
+    /// CPs of a level.
+    fn level(&self, level: u8) -> impl Iterator<Item = (PostId, &Post)> {
+        self.posts.iter().filter(move |(_, post)| post.level == level).map(|(id, post)| (*id, post))
+    }
+
+    /// Adds CPs where there are fewer than there are to be; whether it did.
+    fn grow(&mut self, machines: &BTreeMap<Host, Machine>, shape: &Shape, now_us: u64) -> bool {
+        let mut is_grown = false;
+        for (level, want) in (1..).zip(shape.levels()) {
+            let more = want.saturating_sub(self.level(level).count() as u64);
+            if more == 0 {
+                continue;
+            }
+            let hosts = self.hosts(machines, now_us);
+            let dealt = plan::more(&hosts, &self.settings.strategy, more as u32);
+            let kind = if level == 1 { PostKind::Ibe } else { PostKind::Cp };
+            for (machine, count) in machines.values().zip(dealt) {
+                for _ in 0..count {
+                    is_grown |= self.add_cp(machine, (kind, level), now_us).is_some();
+                }
+            }
+        }
+        is_grown
+    }
+
+    /// Takes CPs away where there have been more than there need to be for long: of each level those with the fewest children.
+    fn shrink(&mut self, shape: &Shape, now_us: u64) {
+        let mut spare = Vec::new();
+        let levels: BTreeSet<_> =
+            self.posts.values().map(|post| post.level).filter(|level| *level > 0).collect();
+        for level in levels {
+            let want = shape.levels().get(usize::from(level) - 1).copied().unwrap_or_default() as usize;
+            let mut all: Vec<_> = self.level(level).map(|(id, _)| (self.children(id), id)).collect();
+            all.sort_unstable();
+            let more = all.len().saturating_sub(want);
+            spare.extend(all.into_iter().take(more).map(|(_, id)| id));
+        }
+        if spare.is_empty() {
+            self.too_many_us = None;
+        } else if now_us >= *self.too_many_us.get_or_insert(now_us) + SHRINK_US {
+            spare.into_iter().for_each(|post| self.remove(post));
+            (self.too_many_us, self.dirty) = (None, false);
+        }
+    }
+
+    fn children(&self, of: PostId) -> usize {
+        self.posts.values().filter(|post| post.parent == Some(of)).count()
+    }
+
+    /// Gives everybody a parent who has none of the next level. After growth nobody has more children than it needs to have.
+    fn attach(&mut self, shape: &Shape, is_grown: bool) {
+        let top = self.posts.values().map(|post| post.level).max().unwrap_or(0);
+        for level in 0..=top {
+            let above = (level + 1..=top).find(|above| self.level(*above).next().is_some());
+            let Some(above) = above else {
+                self.level_mut(level).for_each(|post| post.parent = Some(PostId::FRONT));
+                continue;
+            };
+            let parents: Vec<_> =
+                self.level(above).map(|(id, post)| (id, self.nodes[&post.node].host.clone())).collect();
+            let needed = self.level(level).count().div_ceil(parents.len());
+            // A shape that had no room for more CPs has posts with more children.
+            let fan =
+                if is_grown || shape.cps() == 0 { needed } else { needed.max(self.settings.fanout as usize) };
+            self.attach_level(level, &parents, fan);
+        }
+    }
+
+    fn level_mut(&mut self, level: u8) -> impl Iterator<Item = &mut Post> {
+        self.posts.values_mut().filter(move |post| post.level == level)
+    }
+
+    fn attach_level(&mut self, level: u8, parents: &[(PostId, Host)], fan: usize) {
+        let mut has: BTreeMap<PostId, usize> = parents.iter().map(|(id, _)| (*id, 0)).collect();
+        let mut waiting = Vec::new();
+        for (id, post) in self.posts.iter_mut().filter(|(_, post)| post.level == level) {
+            match post.parent.and_then(|parent| has.get_mut(&parent)) {
+                Some(has) if *has < fan => *has += 1,
+                _ => waiting.push(*id),
+            }
+        }
+        // On the same machine first, and then with whoever has fewest.
+        for (parent, host) in parents {
+            let is_near = |child: &PostId| self.host_of(*child) == Some(host);
+            let room = fan.saturating_sub(has[parent]);
+            let near: Vec<_> = waiting.iter().filter(|child| is_near(child)).take(room).copied().collect();
+            has.entry(*parent).and_modify(|has| *has += near.len());
+            for child in near {
+                self.posts.entry(child).and_modify(|post| post.parent = Some(*parent));
+                waiting.retain(|waits| *waits != child);
+            }
+        }
+        let mut least: BTreeSet<_> = has.into_iter().map(|(parent, has)| (has, parent)).collect();
+        for child in waiting {
+            let Some((has, parent)) = least.pop_first() else { return };
+            least.insert((has + 1, parent));
+            self.posts.entry(child).and_modify(|post| post.parent = Some(parent));
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! What a front knows: its nodes, their posts, and what it wants of them.
+
+use core::net::SocketAddr;
+use std::collections::{BTreeMap, BTreeSet};
+
+use starfarm_protocol::admin::TreeState;
+use starfarm_protocol::ids::PublicKey;
+use starfarm_protocol::link::Standing;
+use starfarm_protocol::orders::{Host, PostId, PostKind, PostOrder, PostState};
+use starfarm_protocol::seal::{StaticKey, Vouchers};
+
+use crate::plan::{Features, Strategy};
+
+/// Posts that a front can number: so many bits are left for them beside its incarnation.
+pub(super) const NUMBER_BITS: u32 = 24;
+/// So long after the last news of a node a tree is planned for the first time, and so long after the first at most.
+pub(super) const QUIET_US: u64 = 200_000;
+pub(super) const COLLECT_US: u64 = 2_000_000;
+
+/// How a tree is to be.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// How CPs are dealt.
+    pub strategy: Strategy,
+    /// Children of a post, at most, unless it takes in those of a lost one.
+    pub fanout: u32,
+}
+
+/// What a front wants of a tree's shape unless somebody says otherwise.
+pub const FANOUT: u32 = 32;
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { strategy: Strategy::Average, fanout: FANOUT }
+    }
+}
+
+/// A post, as the front knows it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Post {
+    /// The node that has it.
+    pub node: PublicKey,
+    /// What it is for.
+    pub kind: PostKind,
+    /// Its level: 0 of back ends.
+    pub level: u8,
+    /// Whose child it should be; none where that is not decided yet.
+    pub parent: Option<PostId>,
+    /// How far it is, as its node told last.
+    pub state: PostState,
+    /// Its process, where it has one.
+    pub pid: Option<u32>,
+    /// How it stands, as it told last by its link, and when that was.
+    pub standing: Option<(Standing, u64)>,
+    /// What it links with, once it has told, and where others reach it.
+    pub(super) key: Option<PublicKey>,
+    pub(super) addresses: Vec<SocketAddr>,
+    /// When it was wanted, or its key was heard: it has so long to do what is next.
+    pub(super) since_us: u64,
+    /// When its parent was decided.
+    pub(super) parent_us: u64,
+}
+
+impl Post {
+    pub(super) fn new(node: PublicKey, (kind, level): (PostKind, u8), now_us: u64) -> Self {
+        let (parent, state, addresses) = (None, PostState::Starting, Vec::new());
+        Self {
+            node,
+            kind,
+            level,
+            parent,
+            state,
+            pid: None,
+            standing: None,
+            key: None,
+            addresses,
+            since_us: now_us,
+            parent_us: now_us,
+        }
+    }
+
+    /// Whose child it is, as far as that is known.
+    pub fn parent_now(&self) -> Option<PostId> {
+        self.standing.map(|(standing, _)| standing.parent)
+    }
+}
+
+/// What the farm knows of a node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct NodeFacts {
+    /// It is there.
+    pub is_up: bool,
+    /// It computes nothing, and carries posts alone.
+    pub carries_only: bool,
+    /// What it has to offer.
+    pub features: Features,
+}
+
+#[derive(Default)]
+pub(super) struct Node {
+    pub(super) name: String,
+    pub(super) host: Host,
+    pub(super) links: bool,
+    pub(super) facts: Option<NodeFacts>,
+    /// The number of its newest orders, and what they say; 0: none were made. And the number that it was rung for last.
+    pub(super) newest: u64,
+    pub(super) rung: u64,
+    pub(super) told: Vec<PostOrder>,
+    pub(super) posts: Vec<PostId>,
+    /// No CP is put here before this time: one did not come up, or nobody reached it.
+    pub(super) not_before_us: u64,
+}
+
+impl Node {
+    pub(super) fn is_up(&self) -> bool {
+        self.facts.as_ref().is_none_or(|facts| facts.is_up)
+    }
+}
+
+/// The root of a tree.
+pub struct Front {
+    pub(super) key: StaticKey,
+    /// The number of the next post.
+    pub(super) next: u64,
+    pub(super) settings: Settings,
+    pub(super) nodes: BTreeMap<PublicKey, Node>,
+    pub(super) posts: BTreeMap<PostId, Post>,
+    pub(super) vouchers: Vouchers,
+    /// When the first and the last news came since nothing was planned; none where it was.
+    pub(super) collecting: Option<(u64, u64)>,
+    /// Something has changed since the last plan.
+    pub(super) dirty: bool,
+    /// When that was.
+    pub(super) planned_us: u64,
+    /// Since when there are more CPs than there need to be.
+    pub(super) too_many_us: Option<u64>,
+    /// Posts that were taken away, in all.
+    pub(super) lost: u64,
+}
+
+impl Front {
+    /// A front that knows nobody. `key` is the scheduler's, and `epoch` its incarnation, or what else the low 40 bits tell
+    /// an incarnation of that number: posts of others have other numbers.
+    pub fn new(key: StaticKey, epoch: u64) -> Self {
+        Self {
+            key,
+            next: (epoch << NUMBER_BITS) + 1,
+            settings: Settings::default(),
+            nodes: BTreeMap::new(),
+            posts: BTreeMap::new(),
+            vouchers: Vouchers::default(),
+            collecting: Some((0, 0)),
+            dirty: true,
+            planned_us: 0,
+            too_many_us: None,
+            lost: 0,
+        }
+    }
+
+    pub(super) fn add(&mut self, node: PublicKey, kind: (PostKind, u8), now_us: u64) -> PostId {
+        let post = PostId(self.next);
+        self.next += 1;
+        self.nodes.entry(node).or_default().posts.push(post);
+        self.posts.insert(post, Post::new(node, kind, now_us));
+        self.dirty = true;
+        post
+    }
+
+    pub(super) fn remove(&mut self, post: PostId) {
+        let Some(gone) = self.posts.remove(&post) else { return };
+        self.nodes.entry(gone.node).and_modify(|node| node.posts.retain(|of| *of != post));
+        (self.dirty, self.lost) = (true, self.lost + 1);
+    }
+
+    /// How the tree is to be.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// How far it is.
+    pub fn state(&self) -> TreeState {
+        let all = |is: fn(&Post) -> bool| self.posts.values().all(is);
+        if self.collecting.is_some() {
+            TreeState::Collecting
+        } else if !all(|post| post.level == 0 || post.key.is_some()) {
+            TreeState::Building
+        } else if !all(|post| post.parent.is_some() && post.parent_now() == post.parent) {
+            TreeState::Attaching
+        } else {
+            TreeState::Live
+        }
+    }
+
+    /// Whose links it takes.
+    pub fn vouchers(&self) -> &Vouchers {
+        &self.vouchers
+    }
+
+    /// The node of a post, and its name.
+    pub fn node_of(&self, post: PostId) -> Option<(PublicKey, &str)> {
+        let node = self.posts.get(&post)?.node;
+        Some((node, self.nodes.get(&node)?.name.as_str()))
+    }
+
+    /// The machine of a post.
+    pub fn host_of(&self, post: PostId) -> Option<&Host> {
+        Some(&self.nodes.get(&self.posts.get(&post)?.node)?.host)
+    }
+
+    /// A post.
+    pub fn post(&self, post: PostId) -> Option<&Post> {
+        self.posts.get(&post)
+    }
+
+    /// All posts, by number.
+    pub fn posts(&self) -> impl Iterator<Item = (PostId, &Post)> {
+        self.posts.iter().map(|(post, known)| (*post, known))
+    }
+
+    /// Posts that were taken away, in all.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// Posts between a back end and the front, at most.
+    pub fn depth(&self) -> usize {
+        let levels: BTreeSet<_> = self.posts.values().map(|post| post.level).collect();
+        levels.len()
+    }
+}

@@ -1,0 +1,169 @@
+//! What a post says to its parent: values are kept until the parent has said that they came, so that a parent that is lost
+//! takes none with it. What is older than ten seconds, or has no room, is dropped and counted.
+
+use std::collections::VecDeque;
+
+use starfarm_protocol::link::{Attach, Data, Message, Stream};
+use starfarm_protocol::orders::PostId;
+
+/// Values that are older are of no use to anybody.
+const KEEP_US: u64 = 10_000_000;
+/// Bytes that are kept at most.
+const ROOM: usize = 1 << 20;
+/// Messages that are on their way on a link at most, before the parent has said that any came.
+const AHEAD_MAX: usize = 4_096;
+
+/// Messages of data, in the order in which they were made.
+#[derive(Default, Debug)]
+pub struct Sending {
+    kept: VecDeque<Kept>,
+    bytes: usize,
+    /// So many of those that are kept, from the front, the link has been given.
+    on_link: usize,
+    /// Messages that the parent has said to have come by this link.
+    heard: u64,
+    made: [u32; Stream::ALL.len()],
+    sent: u64,
+    dropped: u64,
+}
+
+#[derive(Debug)]
+struct Kept {
+    stream: Stream,
+    sequence: u32,
+    at_us: u64,
+    record: Vec<u8>,
+}
+
+impl Sending {
+    /// Values for the parent, whoever that is by the time they leave.
+    pub fn put(&mut self, origin: PostId, stream: Stream, at_us: u64, triples: &[u8]) {
+        let made = &mut self.made[stream as usize - 1];
+        let sequence = *made;
+        *made = made.wrapping_add(1);
+        self.sent += 1;
+        let mut record = Vec::new();
+        Message::Data(Data { stream, origin, sequence, at_us, triples }).write(&mut record);
+        self.bytes += record.len();
+        self.kept.push_back(Kept { stream, sequence, at_us, record });
+        while self.bytes > ROOM && self.kept.len() > 1 {
+            self.drop_first();
+        }
+    }
+
+    /// Drops what is too old.
+    pub fn tidy(&mut self, now_us: u64) {
+        while self.kept.front().is_some_and(|kept| kept.at_us.saturating_add(KEEP_US) < now_us) {
+            self.drop_first();
+        }
+    }
+
+    fn drop_first(&mut self) {
+        let Some(kept) = self.kept.pop_front() else { return };
+        self.bytes -= kept.record.len();
+        self.dropped += 1;
+        if self.on_link > 0 {
+            // It has left, and nobody says that it came.
+            (self.on_link, self.heard) = (self.on_link - 1, self.heard + 1);
+        }
+    }
+
+    /// What a link to a parent begins with. Until that has answered nothing may leave, nor be heard to have come.
+    pub fn attach(&self, post: PostId, level: u8) -> Attach {
+        let mut sequences = self.made;
+        // The first of each stream is the last that is put there.
+        for kept in self.kept.iter().rev() {
+            sequences[kept.stream as usize - 1] = kept.sequence;
+        }
+        Attach { post, level, dropped: self.dropped, sequences }
+    }
+
+    /// The parent has taken it in: all that is kept goes by this link.
+    pub fn begin(&mut self) {
+        (self.on_link, self.heard) = (0, 0);
+    }
+
+    /// The record that goes by the link next, if it has room for so many bytes.
+    pub fn next_record(&mut self, room: usize) -> Option<Vec<u8>> {
+        let kept = self.kept.get(self.on_link).filter(|kept| kept.record.len() <= room)?;
+        if self.on_link >= AHEAD_MAX {
+            return None;
+        }
+        self.on_link += 1;
+        Some(kept.record.clone())
+    }
+
+    /// The parent says that so many messages have come by this link.
+    pub fn on_heard(&mut self, heard: u64) {
+        while self.heard < heard && self.on_link > 0 {
+            let kept = self.kept.pop_front();
+            self.bytes -= kept.map_or(0, |kept| kept.record.len());
+            (self.on_link, self.heard) = (self.on_link - 1, self.heard + 1);
+        }
+    }
+
+    /// Messages made so far, and those of them that were dropped.
+    pub fn counts(&self) -> (u64, u64) {
+        (self.sent, self.dropped)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const POST: PostId = PostId(7);
+
+    /// Stream and sequence of what leaves now.
+    fn leaving(sending: &mut Sending) -> Vec<(Stream, u32)> {
+        std::iter::from_fn(|| sending.next_record(usize::MAX))
+            .map(|record| match Message::read(&record) {
+                Ok(Some(Message::Data(data))) => (data.stream, data.sequence),
+                other => panic!("{other:?}"),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn what_the_parent_has_not_said_to_have_goes_to_the_next_one() {
+        let mut sending = Sending::default();
+        for (stream, at_us) in [(Stream::System, 1), (Stream::Job, 1), (Stream::System, 2)] {
+            sending.put(POST, stream, at_us, &[]);
+        }
+        assert_eq!(sending.attach(POST, 0).sequences, [0; 4]);
+        let all = [(Stream::System, 0), (Stream::Job, 0), (Stream::System, 1)];
+        assert_eq!(leaving(&mut sending), all);
+        assert_eq!(leaving(&mut sending), []);
+        sending.on_heard(1);
+        sending.put(POST, Stream::System, 3, &[]);
+        assert_eq!(leaving(&mut sending), [(Stream::System, 2)]);
+        // The parent is lost.
+        assert_eq!(sending.attach(POST, 0).sequences, [1, 0, 0, 0]);
+        sending.begin();
+        assert_eq!(leaving(&mut sending), [all[1], all[2], (Stream::System, 2)]);
+        sending.on_heard(99);
+        assert_eq!(sending.attach(POST, 0).sequences, [3, 1, 0, 0]);
+        assert_eq!((sending.counts(), sending.bytes), ((4, 0), 0));
+    }
+
+    #[test]
+    fn what_is_old_or_has_no_room_is_dropped_and_counted() {
+        let mut sending = Sending::default();
+        sending.put(POST, Stream::System, 1, &[]);
+        sending.put(POST, Stream::System, KEEP_US, &[]);
+        sending.tidy(KEEP_US + 2);
+        assert_eq!((sending.counts(), leaving(&mut sending)), ((2, 1), vec![(Stream::System, 1)]));
+        (0..4).for_each(|n| sending.put(POST, Stream::Job, KEEP_US + n, &[0; ROOM / 3]));
+        assert_eq!(sending.counts(), (6, 4));
+        assert_eq!(leaving(&mut sending).len(), 2);
+        let attach = sending.attach(POST, 0);
+        assert_eq!((attach.dropped, attach.sequences), (4, [2, 2, 0, 0]));
+    }
+
+    #[test]
+    fn one_that_is_too_large_for_all_room_goes_alone() {
+        let mut sending = Sending::default();
+        sending.put(POST, Stream::System, 1, &[0; 2 * ROOM]);
+        assert_eq!(leaving(&mut sending).len(), 1);
+    }
+}

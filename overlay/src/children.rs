@@ -1,0 +1,164 @@
+//! The children of a post: who is at the other end of which link, and what they have said. Whoever has shaken hands may
+//! link, as the scheduler has vouched for it; whether it is taken as a child is decided here.
+
+use std::collections::BTreeMap;
+
+use starfarm_overlay_core::lanes::Lane;
+use starfarm_overlay_core::receiving::Receiving;
+use starfarm_protocol::ids::PublicKey;
+use starfarm_protocol::link::{Counts, Data, LINK, Message, Standing};
+use starfarm_protocol::orders::PostId;
+
+use crate::reactor::{LinkId, Reactor};
+
+/// What a child says that its parent has to do with.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Said<'a> {
+    /// Nothing.
+    Nothing,
+    /// The link has ended: this was a child.
+    Gone(PostId),
+    /// Values; nobody has seen them before.
+    Data(PostId, Data<'a>),
+    /// How it, or a post below it, stands.
+    Standing(Standing),
+}
+
+/// All children of a post.
+#[derive(Debug)]
+pub struct Children {
+    level: u8,
+    /// So many, at most; 0: as many as come.
+    most: usize,
+    links: BTreeMap<LinkId, PostId>,
+    by_post: BTreeMap<PostId, (LinkId, u8)>,
+    received: Receiving,
+}
+
+impl Children {
+    /// None yet, below a post of that level.
+    pub fn of(level: u8) -> Self {
+        Self {
+            level,
+            most: 0,
+            links: BTreeMap::new(),
+            by_post: BTreeMap::new(),
+            received: Receiving::default(),
+        }
+    }
+
+    /// So many there may be; 0: as many as come. Those who are there stay.
+    pub fn limit(&mut self, most: usize) {
+        self.most = most;
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.by_post.len()
+    }
+
+    /// All of them.
+    pub fn posts(&self) -> impl Iterator<Item = PostId> {
+        self.by_post.keys().copied()
+    }
+
+    /// The level of a child.
+    pub fn level_of(&self, post: PostId) -> Option<u8> {
+        self.by_post.get(&post).map(|(_, level)| *level)
+    }
+
+    /// A link has shaken hands, for that post and with that key. A post has one: an older one is dead, whether that shows yet
+    /// or not. `farm_us` is the farm's clock, which it is told. Says whether it is a child now.
+    pub fn arrive(
+        &mut self,
+        reactor: &mut Reactor,
+        link: LinkId,
+        (post, key): (PostId, PublicKey),
+        first: &[u8],
+        (now_us, farm_us): (u64, u64),
+    ) -> bool {
+        let attach = match first.split_first() {
+            Some((&LINK, record)) => match Message::read(record) {
+                Ok(Some(Message::Attach(attach))) if attach.post == post => Ok(attach),
+                _ => Err("a link begins with the post that it is for".to_owned()),
+            },
+            _ => Err("a link begins with the post that it is for".to_owned()),
+        };
+        let fits = attach.and_then(|attach| {
+            let is_known = self.by_post.contains_key(&post);
+            if attach.level >= self.level {
+                Err(format!("a post of level {} is not below one of level {}", attach.level, self.level))
+            } else if self.most > 0 && self.count() >= self.most && !is_known {
+                Err(format!("there are {} children already", self.most))
+            } else {
+                Ok(attach)
+            }
+        });
+        match fits {
+            Err(why) => {
+                reactor.send(link, Lane::Control, &Message::Refuse { why }, now_us);
+                false
+            }
+            Ok(attach) => {
+                if let Some((older, _)) = self.by_post.insert(post, (link, attach.level)) {
+                    self.links.remove(&older);
+                    reactor.close(older);
+                }
+                self.links.insert(link, post);
+                self.received.attach(&attach, key);
+                reactor.send(link, Lane::Control, &Message::Welcome { now_us: farm_us }, now_us);
+                true
+            }
+        }
+    }
+
+    /// A record has come by a link. One that breaks the rules ends it, as does one of who is no child.
+    pub fn hear<'a>(&mut self, reactor: &mut Reactor, link: LinkId, record: &'a [u8]) -> Said<'a> {
+        let Some(post) = self.links.get(&link).copied() else {
+            reactor.close(link);
+            return Said::Nothing;
+        };
+        match Message::read(record) {
+            Ok(Some(Message::Data(data))) if data.origin == post => {
+                if self.received.take(post, &data) {
+                    Said::Data(post, data)
+                } else {
+                    Said::Nothing
+                }
+            }
+            Ok(Some(Message::Standing(standing))) => {
+                if standing.post == post {
+                    self.received.on_dropped(post, standing.counts.dropped);
+                }
+                Said::Standing(standing)
+            }
+            Ok(Some(Message::Beat { .. }) | None) => Said::Nothing,
+            _ => {
+                reactor.close(link);
+                self.gone(link).map_or(Said::Nothing, Said::Gone)
+            }
+        }
+    }
+
+    /// A link has ended by itself: whose it was, if it was a child's.
+    pub fn gone(&mut self, link: LinkId) -> Option<PostId> {
+        let post = self.links.remove(&link)?;
+        self.by_post.remove(&post);
+        self.received.detach(post);
+        Some(post)
+    }
+
+    /// Nobody wants this post to be a child any more.
+    pub fn end(&mut self, reactor: &mut Reactor, post: PostId) {
+        if let Some((link, _)) = self.by_post.get(&post).copied() {
+            reactor.close(link);
+            self.gone(link);
+        }
+    }
+
+    /// So the post stands that has these children, which has sent and dropped so many messages itself; `late` of those that
+    /// came were.
+    pub fn counts(&self, sent_dropped: (u64, u64), late: u64) -> Counts {
+        self.received.counts(sent_dropped, late)
+    }
+}

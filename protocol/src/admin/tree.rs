@@ -1,0 +1,91 @@
+//! The monitoring tree, as people see it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::orders::{PostId, PostKind, PostState};
+use crate::word::words;
+
+words! {
+    /// How communication processes are dealt to hosts.
+    PlaceCps {
+        /// Evenly, by the number of processes.
+        Average => "average",
+        /// By what the hosts are good for.
+        Fuzzy => "fuzzy",
+    }
+}
+
+words! {
+    /// How far a tree is.
+    TreeState {
+        /// Nodes say what they have.
+        Collecting => "collecting",
+        /// Communication processes start.
+        Building => "building",
+        /// Posts link with their parents.
+        Attaching => "attaching",
+        /// All are linked.
+        Live => "live",
+    }
+}
+
+/// The tree in short.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct TreeSummary {
+    /// How far it is.
+    pub state: TreeState,
+    /// How communication processes are dealt.
+    pub strategy: PlaceCps,
+    /// Children of a post, at most, unless it has taken in those of a lost one.
+    pub fanout: u32,
+    /// Levels of posts below the front.
+    pub depth: u32,
+    /// Posts, the front among them.
+    pub posts: u64,
+    /// Posts that were taken away since the scheduler started: their nodes were lost, or others took their place.
+    pub lost: u64,
+    /// Messages that posts had no room for, of those that are there.
+    pub dropped: u64,
+}
+
+/// The tree, post by post.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct TreeInfo {
+    /// In short.
+    pub tree: TreeSummary,
+    /// All posts: the front first, and each behind its parent.
+    pub posts: Vec<PostInfo>,
+}
+
+/// A post. What it counts is messages since the start of its process; nothing where it has told nothing yet.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct PostInfo {
+    /// Its number.
+    pub post: PostId,
+    /// What it is for.
+    pub kind: PostKind,
+    /// The node that has it; none of the front.
+    pub node: Option<String>,
+    /// The name of its machine.
+    pub host: String,
+    /// Whose child it is now.
+    pub parent: Option<PostId>,
+    /// How many posts there are between it and the front, and one; 0 of the front.
+    pub depth: u32,
+    /// How far it is.
+    pub state: PostState,
+    /// Its children.
+    pub children: Option<u32>,
+    /// Its process.
+    pub pid: Option<u32>,
+    /// Made for its parent.
+    pub sent: Option<u64>,
+    /// Come from its children in time.
+    pub received: Option<u64>,
+    /// Made, and dropped for want of room, or of a parent.
+    pub dropped: Option<u64>,
+    /// Come from its children too late for their wave.
+    pub late: Option<u64>,
+    /// Sent by its children, not dropped by them, and never come.
+    pub gaps: Option<u64>,
+}
