@@ -16,7 +16,7 @@ use starfarm_overlay_core::lanes::Lane;
 use starfarm_overlay_core::sending::Sending;
 use starfarm_protocol::ids::{Boot, Epoch, PublicKey};
 use starfarm_protocol::link::{Message, Standing};
-use starfarm_protocol::orders::{PostId, PostState};
+use starfarm_protocol::orders::{Descendant, PostId, PostState};
 use starfarm_protocol::seal::packet::Mode;
 use starfarm_protocol::seal::{Introduction, Responder, StaticKey, Vouchers, post_name, post_of};
 
@@ -373,11 +373,16 @@ impl Agent {
         Ok(())
     }
 
-    /// What a CP told the posts below it tell whoever takes them in. A back end comes back, or is missed.
+    /// What a CP told the posts below it tell whoever takes them in, and one that was taken in has gone home. A back end of
+    /// this post comes back, or is missed.
     fn on_child_gone(&mut self, post: PostId) {
         self.standing_us = 0;
-        let child = self.below.remove(&post);
-        if child.is_none_or(|child| child.level > 0) {
+        let is_cp = self.below.remove(&post).is_none_or(|child| child.level > 0);
+        let is_own = self.place.as_ref().is_some_and(|place| {
+            let own = |below: &Descendant| below.post == post && below.parent == place.order.post;
+            place.order.below.iter().any(own)
+        });
+        if is_cp || !is_own {
             self.forget(post);
         }
     }

@@ -170,6 +170,8 @@ pub struct Ancestor {
 pub struct Descendant {
     /// Which.
     pub post: PostId,
+    /// Whose child it should be.
+    pub parent: PostId,
     /// Its public key: nobody else can call in its name.
     pub key: PublicKey,
     /// As [`Ancestor::secret`].
@@ -218,7 +220,12 @@ mod tests {
             key: PublicKey([4; 32]),
             secret: Secret([5; 32]),
         };
-        let child = Descendant { post: PostId(8), key: PublicKey([6; 32]), secret: Secret([7; 32]) };
+        let child = Descendant {
+            post: PostId(8),
+            parent: PostId(7),
+            key: PublicKey([6; 32]),
+            secret: Secret([7; 32]),
+        };
         let (kind, lineage, below) = (PostKind::Ibe, vec![parent], vec![child]);
         let post = PostOrder { post: PostId(7), kind, level: 1, lineage, below, children_max: 64 };
         let orders = Orders { newest: 6, posts: vec![post] };

@@ -95,7 +95,7 @@ impl Node {
         let random = || getrandom::u64().map_err(|e| WorkerError::System(format!("no random numbers: {e}")));
         let (farm, known, boot, plain) = (join.farm, known(&state), Boot(random()?), options.no_seal);
         let who = Arc::new(Identity { key: state.key()?, join, name, boot, plain });
-        let (cards, choice) = (options.cards()?, &options.devices);
+        let (cards, choice) = (options.cards()?, options.devices());
         let kinds = devices::chosen(choice, |devices| options.cards_of(devices), options.kernel_cache())?;
         let slots = kinds.iter().fold(options.slots(), |all, alike| all + alike.devices.len() as u16);
         let (board, died) = Board::open(&state.farm_path("running"), farm, slots, facts::machine_start())?;

@@ -24,8 +24,9 @@ pub struct Options {
     /// Say what this machine has for a worker, as a table or as json, and end
     #[arg(long, value_name = "FORMAT", num_args = 0..=1, default_missing_value = "table")]
     pub probe: Option<ProbeFormat>,
-    /// Tasks that run at once [default: the number of cores]
-    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u16).range(1..=i64::from(SLOTS_MAX)))]
+    /// Tasks that run at once; with 0 the machine computes nothing, on no device either, and carries posts of the
+    /// monitoring tree [default: the number of cores]
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u16).range(0..=i64::from(SLOTS_MAX)))]
     pub slots: Option<u16>,
     /// OpenCL devices that run searches and kernels beside the cores: gpu (cards and other accelerators), all, none, or
     /// numbers of --probe such as 0,2
@@ -108,9 +109,14 @@ impl Options {
         self.slots.unwrap_or_else(usual_slots)
     }
 
+    /// Which devices run searches and kernels: none of a worker that computes nothing.
+    pub(crate) fn devices(&self) -> &Choice {
+        if self.slots == Some(0) { &Choice::None } else { &self.devices }
+    }
+
     /// Card number `number` is for programs.
     pub(crate) fn uses_card(&self, number: usize) -> bool {
-        match &self.gpus {
+        match if self.slots == Some(0) { &Choice::None } else { &self.gpus } {
             Choice::Gpu | Choice::All => true,
             Choice::None => false,
             Choice::Numbers(numbers) => numbers.contains(&number),

@@ -64,7 +64,7 @@ pub(crate) fn print(options: &Options, format: ProbeFormat) -> Result<(), Worker
     // What a worker with these flags would refuse is refused here.
     options.devices.are_there("--devices", "this machine has", found.len(), "devices")?;
     options.cards()?;
-    let used = devices::used(&options.devices, &found);
+    let used = devices::used(options.devices(), &found);
     let device = |(number, (listed, used)): (usize, (Listed, bool))| {
         let Listed { facts, place, .. } = listed;
         ProbedDevice { number, used, facts, place }

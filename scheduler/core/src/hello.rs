@@ -24,7 +24,7 @@ impl Farm {
             deeds.0.push(Deed::Superseded(hello.known_epoch));
             return;
         }
-        let slots = hello.slots.clamp(1, SLOTS_MAX);
+        let slots = hello.slots.min(SLOTS_MAX);
         let is_new = node.health().boot() != Some(hello.boot);
         if (is_new || node.slots() != slots) && node.allowances.incarnations.take(1, now_us) == 0 {
             // It says hello again. Whoever looks at the node finds it counted.

@@ -237,6 +237,32 @@ fn a_node_that_is_lost_takes_its_posts_along_and_others_come() {
 }
 
 #[test]
+fn nodes_without_slots_carry_all_communication_processes_and_compute_nothing() {
+    let mut farm = Farm::start();
+    farm.add_worker("carrier", &["--slots", "0"]);
+    for n in 0..4 {
+        farm.add_worker(&format!("w{n}"), &["--slots", "1", "--no-peers"]);
+    }
+    farm.until_nodes_up(5);
+    let script = farm.gated(&farm.temp().path().join("ran"), 0);
+    let id = farm.submit(&["--range", "0..5", "--", "sh", "-c", &script]);
+    until_live(&farm, &id, 4);
+    farm.cli(&["tree", "form", "--fanout", "2"]).exits(0);
+    let tree = until_live(&farm, &id, 4);
+    let cps: Vec<_> = ["ibe", "cp"].iter().flat_map(|kind| posts(&tree, kind)).collect();
+    assert!(cps.len() == 5 && cps.iter().all(|(_, node, ..)| node == "carrier"), "{tree}");
+    assert_eq!(posts(&tree, "be").len(), 5, "it is measured itself");
+    let carrier = node(&farm, "carrier");
+    assert_eq!((&carrier["slots"], &carrier["tasks"]), (&0.into(), &0.into()), "{carrier}");
+    let why = farm.cli(&["node", "explain", "carrier"]);
+    assert!(why.exits(0).stdout.contains("slot"), "{}", why.stdout);
+    farm.open_gate();
+    farm.wait(&id).exits(0);
+    each_done_once(&farm.job(&id), &farm.results(&id), 5);
+    assert_eq!(node(&farm, "carrier")["tasks_done"], 0);
+}
+
+#[test]
 fn a_scheduler_that_starts_again_finds_the_tree_as_it_stands() {
     let (mut farm, id) = deep();
     let before = farm.ask(&["tree"]);

@@ -162,7 +162,7 @@ fn slots_outside_their_range_count_as_the_nearest_number_in_it() {
     let _none = Hand::join(&join_file(&farm), "none", |hello| hello.slots = 0);
     assert_eq!(
         (node(&farm, "many")["slots"].as_u64(), node(&farm, "none")["slots"].as_u64()),
-        (Some(1_024), Some(1))
+        (Some(1_024), Some(0))
     );
     assert_eq!(node(&farm, "many")["malformed"], 0);
 }

@@ -61,8 +61,7 @@ pub struct Limits {
 impl Config {
     /// What running units may take together.
     pub(crate) fn has(&self) -> Resources {
-        Resources::new(self.slots.max(1), self.memory_bytes)
-            .with(Resource::Gpus, u64::from(self.gpus) * GPU_PARTS)
+        Resources::new(self.slots, self.memory_bytes).with(Resource::Gpus, u64::from(self.gpus) * GPU_PARTS)
     }
 
     pub(crate) fn hello(&self, slots: u16, known: Known) -> Hello {

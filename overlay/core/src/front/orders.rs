@@ -90,8 +90,9 @@ impl Front {
         // One that cannot be reached yet is not named: what is above it takes its children in, until it can.
         let lineage = self.above(post).into_iter().filter_map(ancestor).chain([front]).collect();
         let descendant = |below: &PostId| {
-            let caller = self.posts.get(below)?.key?;
-            Some(Descendant { post: *below, key: caller, secret: self.secret(&caller, Some(&key)) })
+            let Post { key: caller, parent, .. } = self.posts.get(below)?;
+            let (caller, parent) = ((*caller)?, (*parent)?);
+            Some(Descendant { post: *below, parent, key: caller, secret: self.secret(&caller, Some(&key)) })
         };
         PostOrder { lineage, below: below.iter().filter_map(descendant).collect(), ..order }
     }

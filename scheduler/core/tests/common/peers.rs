@@ -33,6 +33,7 @@ impl Bench {
         let (id, now_us) = (line.node(), self.now_us);
         let peer = self.peers.entry(id).or_default();
         let boot = line.named("boot", peer.boot.max(1));
+        let slots = line.named("slots", if peer.boot == 0 { 1 } else { peer.slots.into() }) as u16;
         if boot != peer.boot {
             *peer = Peer {
                 boot,
@@ -42,7 +43,7 @@ impl Bench {
                 ..Peer::default()
             };
         }
-        peer.slots = line.named("slots", u64::from(peer.slots)) as u16;
+        peer.slots = slots;
         peer.queue = line.named("queue", u64::from(peer.queue.max(8))) as u32;
         peer.receives = line.named("receives", u64::from(peer.receives.max(92))) as u16;
         let known_epoch = Epoch(line.named("knows", 0));

@@ -107,12 +107,12 @@ impl Workers {
             "join" | "hello" => {
                 let worker = self.0.entry(line.node().0).or_default();
                 let boot = line.named("boot", worker.boot.max(1));
+                worker.slots = line.named("slots", if worker.boot == 0 { 1 } else { worker.slots });
                 if boot != worker.boot {
                     std::mem::take(&mut worker.held).into_iter().for_each(|task| worker.forget(task));
                     (worker.boot, worker.has_result, worker.said) = (boot, false, 0);
                     worker.unacknowledged.clear();
                 }
-                worker.slots = line.named("slots", worker.slots);
                 worker.gone = false;
             }
             "done" | "ran" | "return" | "refuse" => {

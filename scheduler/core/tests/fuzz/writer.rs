@@ -198,7 +198,7 @@ impl Writer {
             2 => " queue 200 receives 1".into(),
             _ => String::new(),
         };
-        Some(format!("join {} slots {}{queue}", letter(known), self.chance.within(1, 4)))
+        Some(format!("join {} slots {}{queue}", letter(known), self.chance.within(0, 4)))
     }
 
     fn ack(&mut self, play: &Play) -> Option<String> {
