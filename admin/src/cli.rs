@@ -19,6 +19,7 @@ pub(crate) use job::{Job, Jobs, Logs, Selection, Set, Status};
 pub(crate) use key::Key;
 pub(crate) use log::{Export, Log, Replay};
 pub(crate) use measure::{Bench, Dispatch, Plan};
+pub(crate) use monitor::{About, Follow, Monitor, MonitorSet, Stream as MonitorStream};
 pub(crate) use parallel::{Halt, HaltWhy, Parallel};
 pub(crate) use results::{Results, Streams, Wanted};
 pub(crate) use tree::{Strategy, Tree, TreeCommand, TreeForm, TreePlan};
@@ -31,6 +32,7 @@ mod job;
 mod key;
 mod log;
 mod measure;
+mod monitor;
 mod parallel;
 mod results;
 mod tree;
@@ -133,6 +135,9 @@ pub(crate) enum Command {
     /// Replay, check and convert a farm's log
     #[command(subcommand)]
     Log(Log),
+    /// Show what jobs and nodes use, and say what is measured
+    #[command(subcommand)]
+    Monitor(Monitor),
     /// Show, plan or form the tree of processes that monitors the farm
     Tree(Tree),
     /// Measure this machine's time per dispatch and say how many nodes it could carry

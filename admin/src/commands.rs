@@ -12,6 +12,7 @@ pub(crate) mod job;
 mod joblog;
 mod keys;
 mod log;
+mod monitor;
 mod nodes;
 mod plan;
 pub(crate) mod reference;
@@ -70,6 +71,7 @@ fn carry_out(context: &mut Context, command: Command) -> Result<Exit, Failure> {
         Command::Events(events) => events::run(context, &events)?,
         Command::Top(top) => top::run(context, &top)?,
         Command::Log(log) => log::run(context, &log)?,
+        Command::Monitor(command) => monitor::run(context, &command)?,
         Command::Tree(command) => tree::run(context, &command)?,
         Command::Plan(plan) => plan::run(context, &plan)?,
         Command::Bench(Bench::Dispatch(dispatch)) => bench::run(context, &dispatch)?,

@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use starfarm_agent_core::{Gather, Module, Order, PURE, Refusal, Runtime, When, Who, Word};
+use starfarm_agent_core::{Gather, Module, Order, PURE, Refusal, Runtime, Who, Word};
 use starfarm_protocol::ids::to_hex;
 use starfarm_protocol::link::Stream;
 use starfarm_protocol::orders::PostKind;
@@ -13,11 +13,13 @@ use crate::sensors::SENSORS;
 use crate::up::{Coming, Down, Leaving, Up};
 use crate::words::Begin;
 
-/// The timer of all sensors, and its period in microseconds.
-const TIMER: &str = "period";
+/// The timer of all sensors.
+pub(crate) const TIMER: &str = "period";
+/// The sensors of the machine, and that of units.
+pub(crate) const MACHINE: [&str; 4] = ["cpuload", "memory", "network", "disks"];
+pub(crate) const UNITS: &str = "units";
+/// The period of waves until somebody says another, in microseconds.
 const PERIOD_US: u64 = 1_000_000;
-/// The sensors of the machine.
-const MACHINE: [&str; 4] = ["cpuload", "memory", "network", "disks"];
 /// The stages of a communication process.
 pub(crate) const DOWN: &str = "down";
 pub(crate) const GATHER: &str = "gather";
@@ -25,11 +27,19 @@ pub(crate) const GATHER: &str = "gather";
 const UP: [(&str, Stream); 2] = [("system", Stream::System), ("job", Stream::Job)];
 
 /// Where values come in and leave, and how many came too late.
-#[derive(Default)]
 pub(crate) struct Doors {
     pub(crate) leaving: Leaving,
     pub(crate) coming: Coming,
     pub(crate) late: Rc<Cell<u64>>,
+    /// What leaves of machines: bit n is the metric with number n.
+    pub(crate) metrics: Rc<Cell<u64>>,
+}
+
+impl Default for Doors {
+    fn default() -> Self {
+        let (leaving, coming, late) = (Leaving::default(), Coming::default(), Rc::default());
+        Self { leaving, coming, late, metrics: Rc::new(Cell::new(u64::MAX)) }
+    }
 }
 
 /// What an agent can make stages of.
@@ -40,7 +50,13 @@ pub(crate) fn modules() -> Vec<Module> {
 /// Makes the stages and edges.
 pub(crate) fn build(runtime: &mut Runtime, begin: &Begin, doors: &Doors) -> Result<(), Refusal> {
     for (name, stream) in UP {
-        runtime.add("up", Box::new(Up { stream, leaving: Rc::clone(&doors.leaving) }), Some(name))?;
+        let all = Rc::new(Cell::new(u64::MAX));
+        let metrics = if stream == Stream::System { Rc::clone(&doors.metrics) } else { all };
+        runtime.add(
+            "up",
+            Box::new(Up { stream, leaving: Rc::clone(&doors.leaving), metrics }),
+            Some(name),
+        )?;
     }
     match begin.kind {
         PostKind::Be => back_end(runtime, begin),
@@ -68,12 +84,18 @@ fn back_end(runtime: &mut Runtime, begin: &Begin) -> Result<(), Refusal> {
         link(runtime, (sensor, "out"), ("wave", sensor))?;
     }
     link(runtime, ("wave", "out"), ("system", "in"))?;
-    runtime.order(create("units", "units"), 0)?;
+    units(runtime, begin, UNITS)
+}
+
+/// Makes a stage that tells what units use.
+pub(crate) fn units(runtime: &mut Runtime, begin: &Begin, name: &str) -> Result<(), Refusal> {
+    let create = Order::Create { type_name: UNITS.to_owned(), name: Some(name.to_owned()) };
+    runtime.order(create, 0)?;
     let settings = [("running", begin.running.display().to_string()), ("farm", to_hex(&begin.farm.0))];
     for (key, value) in settings {
-        runtime.order(Order::Tell(Who::from("units"), Word::Set { key: key.to_owned(), value }), 0)?;
+        runtime.order(Order::Tell(Who::from(name), Word::Set { key: key.to_owned(), value }), 0)?;
     }
-    link(runtime, ("units", "out"), ("job", "in"))
+    link(runtime, (name, "out"), ("job", "in"))
 }
 
 fn communication_process(runtime: &mut Runtime, doors: &Doors) -> Result<(), Refusal> {
@@ -82,22 +104,6 @@ fn communication_process(runtime: &mut Runtime, doors: &Doors) -> Result<(), Ref
     for (name, _) in UP {
         link(runtime, (DOWN, name), (GATHER, "in"))?;
         link(runtime, (GATHER, name), (name, "in"))?;
-    }
-    Ok(())
-}
-
-/// Sets the timer by the farm's clock; the first time, the sensors subscribe to it.
-pub(crate) fn set_timers(
-    runtime: &mut Runtime,
-    kind: PostKind,
-    (now_us, is_first): (u64, bool),
-) -> Result<(), Refusal> {
-    if kind != PostKind::Be {
-        return Ok(());
-    }
-    runtime.order(Order::Timer(TIMER.to_owned(), When::Every(PERIOD_US)), now_us)?;
-    for sensor in MACHINE.into_iter().chain(["units"]).filter(|_| is_first) {
-        runtime.order(Order::Subscribe(TIMER.to_owned(), Who::from(sensor), true), now_us)?;
     }
     Ok(())
 }

@@ -6,6 +6,7 @@
 //! | `process`, `words` | the life of an agent; what it and its worker say to each other |
 //! | `place` | where it is in the tree: whom it calls, and when |
 //! | `graph`, `up` | the stages that it begins with; those by which values leave, and come in from below |
+//! | `wishes` | what is to be measured, and how often |
 //! | `sensors` | what reads the machine |
 //!
 //! An agent has [`sensors::SENSORS`] among the modules of its runtime and makes stages of them by name, or adds one that reads
@@ -17,6 +18,7 @@ mod place;
 mod process;
 pub mod sensors;
 mod up;
+mod wishes;
 pub mod words;
 
 pub use process::serve;

@@ -15,7 +15,7 @@ use starfarm_overlay::{Children, Happening, LinkId, Reactor, Said, Watch};
 use starfarm_overlay_core::lanes::Lane;
 use starfarm_overlay_core::sending::Sending;
 use starfarm_protocol::ids::{Boot, Epoch, PublicKey};
-use starfarm_protocol::link::{Message, Standing};
+use starfarm_protocol::link::{Message, Standing, Table};
 use starfarm_protocol::orders::{Descendant, PostId, PostState};
 use starfarm_protocol::seal::packet::Mode;
 use starfarm_protocol::seal::{Introduction, Responder, StaticKey, Vouchers, post_name, post_of};
@@ -23,6 +23,7 @@ use starfarm_protocol::seal::{Introduction, Responder, StaticKey, Vouchers, post
 use crate::graph::{self, Doors};
 use crate::place::{Place, Up};
 use crate::up::Values;
+use crate::wishes::Wishes;
 use crate::words::{Begin, FromAgent, ToAgent, line};
 
 /// How much nicer than others it is.
@@ -65,6 +66,7 @@ struct Agent {
     /// So far the farm's clock is ahead of this process's, in microseconds; none before it was told.
     ahead_us: Option<u64>,
     sending: Sending,
+    wishes: Wishes,
     children: Children,
     /// How the posts below stand, as they told last.
     below: BTreeMap<PostId, Standing>,
@@ -160,6 +162,7 @@ impl Agent {
             place: None,
             ahead_us: None,
             sending: Sending::default(),
+            wishes: Wishes::default(),
             below: BTreeMap::new(),
             standing_us: 0,
         })
@@ -292,6 +295,8 @@ impl Agent {
         let (reactor, now_us) = (&mut self.reactor, self.start.elapsed().as_micros() as u64);
         if self.children.arrive(reactor, link, (PostId(post), key), first, (now_us, farm_us)) {
             self.standing_us = 0;
+            let table = Message::Table(self.wishes.table.clone());
+            self.reactor.send(link, Lane::Control, &table, now_us);
         }
         Ok(())
     }
@@ -309,6 +314,7 @@ impl Agent {
                     }
                     Ok(())
                 }
+                Ok(Some(Message::Table(table))) => self.on_table(table),
                 Ok(None) => Ok(()),
                 // What no parent says.
                 _ => {
@@ -330,6 +336,26 @@ impl Agent {
         Ok(())
     }
 
+    /// Something else is to be measured, or at other times: here, and below.
+    fn on_table(&mut self, table: Table) -> io::Result<()> {
+        let Some(farm_us) = self.farm_us() else { return Ok(()) };
+        if self.wishes.table != table {
+            self.wishes.take(table);
+            self.heed(farm_us)?;
+        }
+        let (now_us, table) = (self.now_us(), Message::Table(self.wishes.table.clone()));
+        self.children.tell(&mut self.reactor, &table, now_us);
+        Ok(())
+    }
+
+    /// Does what the table says, by the farm's clock.
+    fn heed(&mut self, farm_us: u64) -> io::Result<()> {
+        let Some(place) = &self.place else { return Ok(()) };
+        let (who, doors) = ((&self.begin, place.order.post), &self.doors);
+        let heeded = self.wishes.apply(&mut self.runtime, who, doors, farm_us);
+        heeded.map_err(|why| io::Error::other(why.to_string()))
+    }
+
     /// Whoever was called takes the post in, or does not.
     fn on_answer(&mut self, link: LinkId, record: &[u8]) -> io::Result<()> {
         let now_us = self.now_us();
@@ -341,11 +367,9 @@ impl Agent {
                 before.into_iter().for_each(|up| self.reactor.close(up.link));
                 self.sending.begin();
                 self.standing_us = 0;
-                let is_first = self.ahead_us.is_none();
                 self.ahead_us = Some(farm_us.saturating_sub(now_us));
                 // The clock may be another scheduler's.
-                graph::set_timers(&mut self.runtime, self.begin.kind, (farm_us, is_first))
-                    .map_err(|why| io::Error::other(why.to_string()))?;
+                self.heed(farm_us)?;
                 for standing in std::mem::take(&mut self.below).into_values() {
                     self.pass_on(standing);
                 }

@@ -1,10 +1,10 @@
 //! The stages at which values leave the agent for the post above it, and those of the posts below it come in.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use starfarm_agent_core::{Context, Hook, Side, Stage, Triples, Word, ids};
+use starfarm_agent_core::{Context, Hook, Side, Stage, Triple, Triples, Word, ids};
 use starfarm_protocol::link::Stream;
 use starfarm_protocol::orders::PostId;
 
@@ -26,6 +26,8 @@ pub(crate) type Coming = Rc<RefCell<VecDeque<(PostId, Values)>>>;
 pub(crate) struct Up {
     pub(crate) stream: Stream,
     pub(crate) leaving: Leaving,
+    /// Which metrics leave: bit n is the metric with number n.
+    pub(crate) metrics: Rc<Cell<u64>>,
 }
 
 impl Stage for Up {
@@ -40,7 +42,10 @@ impl Stage for Up {
         // What sums up others says first when they measured.
         let first = values.into_iter().next().filter(|first| first.id == ids::AT);
         let at_us = first.and_then(|first| first.number()).unwrap_or(context.now_us());
-        let triples = values.bytes().to_vec();
+        let leaves = |triple: &Triple<'_>| {
+            ids::metric(triple.id).is_none_or(|metric| self.metrics.get() & (1 << metric as u8) != 0)
+        };
+        let triples = Triples::written(values.into_iter().filter(leaves));
         self.leaving.borrow_mut().push_back(Values { stream: self.stream, at_us, triples });
     }
 }

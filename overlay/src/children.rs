@@ -62,9 +62,11 @@ impl Children {
         self.by_post.keys().copied()
     }
 
-    /// The level of a child.
-    pub fn level_of(&self, post: PostId) -> Option<u8> {
-        self.by_post.get(&post).map(|(_, level)| *level)
+    /// Says something to all of them.
+    pub fn tell(&self, reactor: &mut Reactor, message: &Message<'_>, now_us: u64) {
+        for link in self.links.keys() {
+            reactor.send(*link, Lane::Control, message, now_us);
+        }
     }
 
     /// A link has shaken hands, for that post and with that key. A post has one: an older one is dead, whether that shows yet

@@ -33,7 +33,7 @@ pub use node::{DeviceInfo, DevicesInfo, NetworkInfo, NodeInfo, RateInfo};
 pub use output::{ArchiveInfo, OutputInfo, OutputLoss, StreamInfo};
 pub use results::{FailedInfo, HitInfo, LostOutputs, ResultsPage};
 pub use status::StatusInfo;
-pub use tree::{PlaceCps, PostInfo, TreeInfo, TreeState, TreeSummary};
+pub use tree::{MonitorScope, MonitorWish, PlaceCps, PostInfo, TreeInfo, TreeState, TreeSummary};
 pub use usage::{JobUsage, NodeUsage, Spread};
 
 /// Version of the JSON that the command line prints: the value of `schema` in each document is
@@ -92,6 +92,8 @@ pub enum Request {
     Tree,
     /// The tree is planned anew, and is to be so from now on.
     FormTree { strategy: PlaceCps, fanout: u32 },
+    /// What is to be measured, and how often.
+    Monitor(MonitorWish),
     /// All keys.
     Keys,
     /// A new join key for those of a role; answered with a join file's text.

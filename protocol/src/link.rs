@@ -10,11 +10,13 @@
 //! | 5 | beat | both | heard u64: messages of data that have come by this link |
 //! | 6 | data | child | stream u8, origin u64: the post that measured or summed up; sequence u32; at u64: when that was, by the farm's clock, microseconds; triples |
 //! | 11 | standing | child | post u64, parent u64, level u8, children u32, sent u64, received u64, dropped u64, late u64, gaps u64: how a post stands, which may be below the child |
+//! | 12 | table | parent | version u64, then 25 B each: scope u8 (0 all, 1 a job, 2 a post), its number u64, period u64 in microseconds (0: nothing is measured), metrics u64 (bit n: the metric with number n; 0: all) |
 //!
 //! Triples are ids, lengths and values: see the page on monitoring.
 
 use crate::bytes::{Malformed, Reader};
 use crate::field::Field;
+use crate::ids::JobId;
 use crate::orders::PostId;
 use crate::word::words;
 
@@ -65,6 +67,65 @@ pub enum Message<'a> {
     Data(Data<'a>),
     /// How a post stands.
     Standing(Standing),
+    /// What is to be measured, and how often.
+    Table(Table),
+}
+
+/// What is to be measured, and how often: where nothing is said of something, what is said of all holds, and without that a
+/// second and all metrics.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Table {
+    /// A later table has a higher one.
+    pub version: u64,
+    /// At most [`WISHES_MAX`].
+    pub wishes: Vec<Wish>,
+}
+
+/// Wishes of a table, at most.
+pub const WISHES_MAX: usize = 4_096;
+
+/// What is to be measured of something.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Wish {
+    /// Of what.
+    pub scope: Scope,
+    /// How often, in microseconds; 0: never.
+    pub period_us: u64,
+    /// Which metrics: bit n is the metric with number n; 0: all.
+    pub metrics: u64,
+}
+
+/// What a wish is about.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Scope {
+    /// All jobs and machines.
+    All,
+    /// A job's units.
+    Job(JobId),
+    /// The machine of a post, and the units on it.
+    Post(PostId),
+}
+
+impl Wish {
+    fn put(&self, out: &mut Vec<u8>) {
+        let (scope, id) = match self.scope {
+            Scope::All => (0, 0),
+            Scope::Job(job) => (1, job.0),
+            Scope::Post(post) => (2, post.0),
+        };
+        ((scope as u8, id), (self.period_us, self.metrics)).put(out);
+    }
+
+    fn read(rest: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let ((scope, id), (period_us, metrics)) = <((u8, u64), (u64, u64))>::read(rest)?;
+        let scope = match scope {
+            0 => Scope::All,
+            1 => Scope::Job(JobId(id)),
+            2 => Scope::Post(PostId(id)),
+            _ => return Err(Malformed),
+        };
+        Ok(Self { scope, period_us, metrics })
+    }
 }
 
 /// Who calls, and what it has to say.
@@ -133,6 +194,7 @@ mod kind {
     pub(super) const BEAT: u8 = 5;
     pub(super) const DATA: u8 = 6;
     pub(super) const STANDING: u8 = 11;
+    pub(super) const TABLE: u8 = 12;
 }
 
 impl<'a> Message<'a> {
@@ -163,6 +225,10 @@ impl<'a> Message<'a> {
                 ((kind::STANDING, post.0), (parent.0, (*level, *children))).put(out);
                 let Counts { sent, received, dropped, late, gaps } = counts;
                 [sent, received, dropped, late, gaps].into_iter().for_each(|count| count.put(out));
+            }
+            Self::Table(Table { version, wishes }) => {
+                (kind::TABLE, *version).put(out);
+                wishes.iter().take(WISHES_MAX).for_each(|wish| wish.put(out));
             }
         }
     }
@@ -201,6 +267,13 @@ impl<'a> Message<'a> {
                 let counts = Counts { sent, received, dropped, late: rest.u64()?, gaps: rest.u64()? };
                 Self::Standing(Standing { post, parent, level, children, counts })
             }
+            kind::TABLE => {
+                let (version, mut wishes) = (rest.u64()?, Vec::new());
+                while !rest.0.is_empty() && wishes.len() < WISHES_MAX {
+                    wishes.push(Wish::read(&mut rest)?);
+                }
+                Self::Table(Table { version, wishes })
+            }
             _ => return Ok(None),
         };
         if rest.0.is_empty() { Ok(Some(message)) } else { Err(Malformed) }
@@ -217,11 +290,13 @@ mod tests {
         out
     }
 
-    fn samples() -> [Message<'static>; 6] {
+    fn samples() -> [Message<'static>; 7] {
         let data =
             Data { stream: Stream::Job, origin: PostId(0x0102), sequence: 9, at_us: 5, triples: &[1, 1, 7] };
         let counts = Counts { sent: 1, received: 2, dropped: 3, late: 4, gaps: u64::MAX };
         let (post, parent) = (PostId(8), PostId::FRONT);
+        let of = |scope| Wish { scope, period_us: 100_000, metrics: 6 };
+        let wishes = [Scope::All, Scope::Job(JobId(7)), Scope::Post(PostId(8))].map(of).to_vec();
         [
             Message::Attach(Attach { post: PostId(7), level: 2, dropped: 3, sequences: [4, 5, 6, u32::MAX] }),
             Message::Welcome { now_us: u64::MAX },
@@ -229,6 +304,7 @@ mod tests {
             Message::Standing(Standing { post, parent, level: 1, children: 32, counts }),
             Message::Refuse { why: "no".into() },
             Message::Data(data),
+            Message::Table(Table { version: 9, wishes }),
         ]
     }
 

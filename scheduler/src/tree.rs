@@ -2,6 +2,7 @@
 //! fault here costs a picture and never a unit. Its links are on the tree thread.
 
 mod info;
+mod wishes;
 
 use std::collections::BTreeMap;
 use std::net::TcpStream;
@@ -18,6 +19,8 @@ use starfarm_protocol::metric::Metric;
 use starfarm_protocol::orders::{Orders, PostId, Report};
 use starfarm_protocol::seal::Vouchers;
 use starfarm_protocol::seal::stream::Stream;
+
+use wishes::Wishes;
 
 /// A link that has shaken hands, on its way to the tree thread.
 pub(crate) struct Arrival {
@@ -42,11 +45,13 @@ struct Known {
     picture: Picture,
     /// Children of the front, and what it has heard of them.
     of_front: (u32, Counts),
+    wishes: Wishes,
 }
 
 impl Tree {
     pub(crate) fn new(front: Front, arrivals: Sender<Arrival>, waker: Arc<Waker>) -> Self {
-        let known = Known { front, picture: Picture::default(), of_front: Default::default() };
+        let (picture, of_front) = (Picture::default(), Default::default());
+        let known = Known { front, picture, of_front, wishes: Wishes::default() };
         Self { known: Mutex::new(known), arrivals, waker }
     }
 

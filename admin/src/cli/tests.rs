@@ -68,6 +68,11 @@ fn the_names_of_the_contract() {
         starfarm log validate FILE|DIR
         starfarm log export FILE|DIR --format --out
         starfarm log schema
+        starfarm monitor
+        starfarm monitor show --job --node
+        starfarm monitor set --job --node --all --period --metrics --off --default
+        starfarm monitor follow --job --node --stream
+        starfarm monitor metrics
         starfarm tree
         starfarm tree plan --hosts --strategy --fanout --topology
         starfarm tree form --strategy --fanout

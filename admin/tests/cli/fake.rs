@@ -86,6 +86,7 @@ fn answer(request: &Request) -> Response {
             let unheard = NodeInfo { state: NodeState::Lost, silent_seconds: None, ..node("lab-8") };
             Response::Nodes(vec![node("lab-7"), unheard])
         }
+        Request::Monitor(_) => Response::Done,
         Request::Tree | Request::FormTree { .. } => Response::Tree(tree()),
         Request::Results { id: JobId(2), skip: 0, .. } => Response::Results(results_with_a_loss()),
         Request::Results { skip, .. } => Response::Results(results(*skip)),

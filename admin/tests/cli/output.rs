@@ -10,7 +10,7 @@ use crate::program::Folder;
 use crate::schemas::Schemas;
 
 /// Commands that print, and the schema that their output keeps to.
-const DOCUMENTS: [(&str, &str); 24] = [
+const DOCUMENTS: [(&str, &str); 25] = [
     ("jobs", "jobs"),
     ("job show 1", "jobs"),
     ("job wait 2", "jobs"),
@@ -32,6 +32,7 @@ const DOCUMENTS: [(&str, &str); 24] = [
     ("status --label project=x", "labelled-status"),
     ("job set 1 --storage-limit 5G --max-nodes none", "jobs"),
     ("events", "events"),
+    ("monitor show", "series"),
     ("tree", "tree"),
     ("tree form --fanout 4 --strategy fuzzy", "tree"),
     ("submit --range 0..3 -- true {}", "submitted"),

@@ -28,6 +28,8 @@ const OUTPUTS: [&str; 2] = ["job", "system"];
 /// and `system`.
 pub struct Gather {
     period_us: u64,
+    /// Of jobs that have their own.
+    periods: BTreeMap<JobId, u64>,
     jobs: BTreeMap<JobId, Wave<Group>>,
     machines: Wave<Vec<Group>>,
     /// When the stage wants to be told, and by which timer.
@@ -96,6 +98,7 @@ impl Gather {
     pub fn new(period_us: u64, late: Rc<Cell<u64>>) -> Self {
         Self {
             period_us: period_us.max(1),
+            periods: BTreeMap::new(),
             jobs: BTreeMap::new(),
             machines: Wave::default(),
             due_us: None,
@@ -106,12 +109,12 @@ impl Gather {
 
     fn take(&mut self, child: PostId, group: Vec<Group>, context: &mut Context<'_>) {
         let now_us = context.now_us();
-        let due_us = now_us + self.period_us / 2;
         let (of_jobs, machines): (Vec<_>, Vec<_>) = group.into_iter().partition(|group| group.job.is_some());
         let mut is_late = false;
         for group in of_jobs {
             let Some(job) = group.job else { continue };
-            let (at_us, wave) = (group.at_us, group.at_us / self.period_us);
+            let period_us = self.period_of(job);
+            let (at_us, wave) = (group.at_us, group.at_us / period_us);
             if self.jobs.len() >= JOBS_MAX && !self.jobs.contains_key(&job) {
                 context.not_taken(1);
                 continue;
@@ -120,8 +123,8 @@ impl Gather {
                 self.close_job(job, context);
             }
             let of_job = self.jobs.entry(job).or_default();
-            is_late |= of_job.take(child, (at_us, wave), group, due_us);
-            if of_job.is_complete(self.period_us) {
+            is_late |= of_job.take(child, (at_us, wave), group, now_us + period_us / 2);
+            if of_job.is_complete(period_us) {
                 self.close_job(job, context);
             }
         }
@@ -135,13 +138,43 @@ impl Gather {
                 context.not_taken(machines.len() as u64);
                 return;
             }
-            is_late |= self.machines.take(child, (at_us, wave), machines, due_us);
+            is_late |= self.machines.take(child, (at_us, wave), machines, now_us + self.period_us / 2);
             if self.machines.is_complete(self.period_us) {
                 self.close_machines(context);
             }
         }
         self.late.set(self.late.get() + u64::from(is_late));
         self.ask_for_time(context);
+    }
+
+    fn period_of(&self, job: JobId) -> u64 {
+        self.periods.get(&job).copied().unwrap_or(self.period_us)
+    }
+
+    /// `1000000 7=100000`: a period for all, and those of some jobs, in microseconds. Waves that are open are over.
+    fn set_periods(&mut self, value: &str, context: &mut Context<'_>) -> Option<()> {
+        let number = |text: &str| text.parse().ok().filter(|number: &u64| *number > 0);
+        let mut words = value.split(' ');
+        let period_us = number(words.next()?)?;
+        let of = |word: &str| {
+            let (job, period_us) = word.split_once('=')?;
+            Some((JobId(job.parse().ok()?), number(period_us)?))
+        };
+        let periods: BTreeMap<_, _> = words.map(of).collect::<Option<_>>()?;
+        let before = |of: &Self, job| of.period_of(job);
+        let changed: Vec<_> = self.jobs.keys().copied().map(|job| (job, before(self, job))).collect();
+        if self.period_us != period_us {
+            self.close_machines(context);
+            self.machines.closed = 0;
+        }
+        for (job, before_us) in changed {
+            if before_us != periods.get(&job).copied().unwrap_or(period_us) {
+                self.close_job(job, context);
+                self.jobs.entry(job).and_modify(|of| of.closed = 0);
+            }
+        }
+        (self.period_us, self.periods) = (period_us, periods);
+        Some(())
     }
 
     /// Has a timer fire when the next wave is over at the latest.
@@ -160,7 +193,7 @@ impl Gather {
 
     /// A job's wave is over: the sum of what was told in it, or late in the one before.
     fn close_job(&mut self, job: JobId, context: &mut Context<'_>) {
-        let (period_us, output) = (self.period_us, self.outputs[JOB]);
+        let (period_us, output) = (self.period_of(job), self.outputs[JOB]);
         let Some(of) = self.jobs.get_mut(&job) else { return };
         let Some(wave) = of.close() else { return };
         let at_us = wave * period_us;
@@ -261,7 +294,13 @@ impl Stage for Gather {
                 self.forget(PostId(child));
                 Ok(())
             }
-            Word::Set { key, .. } => Err(format!("`gather` has the setting `gone`, and not `{key}`")),
+            Word::Set { key, value } if key == "periods" => {
+                let set = self.set_periods(value, context);
+                set.ok_or_else(|| format!("`{value}` are no periods such as `1000000 7=100000`"))
+            }
+            Word::Set { key, .. } => {
+                Err(format!("`gather` has the settings `gone` and `periods`, and not `{key}`"))
+            }
             _ => Ok(()),
         }
     }

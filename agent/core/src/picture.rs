@@ -24,6 +24,9 @@ pub struct Picture {
     machines: BTreeMap<PostId, Group>,
     /// By the child that told.
     jobs: BTreeMap<PostId, BTreeMap<JobId, Group>>,
+    /// How often something is told, if it is known: of all, and of jobs that have a period of their own.
+    period_us: u64,
+    periods: BTreeMap<JobId, u64>,
 }
 
 /// What a job uses.
@@ -70,6 +73,17 @@ impl Picture {
         is_news
     }
 
+    /// So often something is told from now on, in microseconds: of all, and of jobs that have a period of their own.
+    pub fn set_periods(&mut self, period_us: u64, periods: BTreeMap<JobId, u64>) {
+        (self.period_us, self.periods) = (period_us, periods);
+    }
+
+    /// Figures of that age say what is now.
+    fn is_fresh(&self, job: Option<JobId>, age_us: u64) -> bool {
+        let own = job.and_then(|job| self.periods.get(&job)).copied();
+        age_us <= FRESH_US.max(own.unwrap_or(self.period_us).saturating_mul(3))
+    }
+
     /// A post has gone for good.
     pub fn forget(&mut self, post: PostId) {
         self.machines.remove(&post);
@@ -83,7 +97,12 @@ impl Picture {
 
     /// Drops what is too old to be of use.
     pub fn tidy(&mut self, now_us: u64) {
-        let is_known = |group: &Group| group.at_us + KNOWN_US > now_us;
+        let (all_us, periods) = (self.period_us, &self.periods);
+        let is_known = |group: &Group| {
+            let own = group.job.and_then(|job| periods.get(&job)).copied();
+            let known_us = KNOWN_US.max(own.unwrap_or(all_us).saturating_mul(3));
+            group.at_us.saturating_add(known_us) > now_us
+        };
         self.machines.retain(|_, group| is_known(group));
         self.jobs.values_mut().for_each(|jobs| jobs.retain(|_, group| is_known(group)));
         self.jobs.retain(|_, jobs| !jobs.is_empty());
@@ -93,7 +112,7 @@ impl Picture {
     pub fn machine(&self, post: PostId, now_us: u64) -> Option<(&Figures, u64)> {
         let group = self.machines.get(&post)?;
         let age_us = now_us.saturating_sub(group.at_us);
-        (age_us <= FRESH_US).then_some((&group.figures, age_us))
+        self.is_fresh(None, age_us).then_some((&group.figures, age_us))
     }
 
     /// What each job uses that runs anywhere.
@@ -104,7 +123,7 @@ impl Picture {
             let (sum, oldest_us) = all.entry(*job).or_insert_with(|| (none(), 0));
             sum.of += told.of;
             let age_us = now_us.saturating_sub(told.at_us);
-            if age_us <= FRESH_US {
+            if self.is_fresh(Some(*job), age_us) {
                 sum.add(told);
                 *oldest_us = age_us.max(*oldest_us);
             }

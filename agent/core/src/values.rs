@@ -62,6 +62,14 @@ impl<'a> Triples<'a> {
         Self(bytes)
     }
 
+    /// The bytes of these, as [`Triples::read`] takes them.
+    pub fn written(triples: impl Iterator<Item = Triple<'a>>) -> Vec<u8> {
+        let (mut out, mut left_out) = (Vec::new(), 0);
+        let mut message = Message::new(&mut out, &mut left_out);
+        triples.for_each(|triple| message.put(triple.id, triple.value));
+        out
+    }
+
     /// The bytes, as [`Triples::read`] takes them.
     pub fn bytes(self) -> &'a [u8] {
         self.0

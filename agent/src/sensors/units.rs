@@ -13,7 +13,8 @@
 //! up. What the worker says of ended units is exact.
 //!
 //! Settings: `running`, the path of that file, and `farm`, the farm's id. Whoever makes the stage sets each once, so that no
-//! other can point it elsewhere. Until then it says nothing.
+//! other can point it elsewhere. Until then it says nothing. `only`, a job's number, or `all-but`, the numbers of several: of which
+//! jobs it tells; `metrics`: which, by their bits. Jobs with a period of their own have a stage of their own.
 
 mod family;
 mod proc;
@@ -23,7 +24,7 @@ use std::path::Path;
 
 use starfarm_agent_core::running::{Accounts, Record, Usage, Used};
 use starfarm_agent_core::{Context, Message, Module, Stage, Type, ids};
-use starfarm_protocol::ids::FarmId;
+use starfarm_protocol::ids::{FarmId, JobId};
 use starfarm_protocol::metric::Metric;
 use starfarm_protocol::running::{Runs, slots};
 
@@ -39,7 +40,8 @@ pub const MODULE: Module =
 pub fn stage(proc: &Path) -> Box<dyn Stage> {
     let (accounts, processes) = (Accounts::default(), Processes::new(proc));
     let (running, farm, records) = (None, None, Vec::new());
-    Box::new(Sensor(Units { running, farm, records, accounts, processes, looked_us: 0 }))
+    let (jobs, metrics) = (Jobs::default(), u64::MAX);
+    Box::new(Sensor(Units { running, farm, records, accounts, processes, looked_us: 0, jobs, metrics }))
 }
 
 /// A record that says nothing may just be written: it is read so often.
@@ -55,6 +57,31 @@ struct Units {
     processes: Processes,
     /// When all processes were looked at last.
     looked_us: u64,
+    /// Of which jobs it tells.
+    jobs: Jobs,
+    /// Which metrics it tells: bit n is the metric with number n.
+    metrics: u64,
+}
+
+/// Some jobs.
+enum Jobs {
+    Only(JobId),
+    AllBut(Vec<JobId>),
+}
+
+impl Default for Jobs {
+    fn default() -> Self {
+        Self::AllBut(Vec::new())
+    }
+}
+
+impl Jobs {
+    fn has(&self, job: JobId) -> bool {
+        match self {
+            Self::Only(only) => *only == job,
+            Self::AllBut(others) => !others.contains(&job),
+        }
+    }
 }
 
 impl Units {
@@ -71,9 +98,10 @@ impl Units {
         Some(())
     }
 
+    /// Some slot runs a program of the jobs that it tells of.
     fn runs_processes(&self) -> bool {
         let mut slots = self.records.iter().flatten().flatten();
-        slots.any(|slot| matches!(slot.runs, Runs::Process(_)))
+        slots.any(|slot| matches!(slot.runs, Runs::Process(_)) && self.jobs.has(slot.job))
     }
 
     /// Processes first and the file after them: so what a process used that has ended meanwhile is in the file, once.
@@ -102,14 +130,14 @@ impl Measure for Units {
             self.accounts = Accounts::default();
             return;
         }
-        let Self { accounts, processes, records, .. } = self;
+        let Self { accounts, processes, records, jobs, metrics, .. } = self;
         let usages = accounts.look(records, now_us, |n, slot| match slot.runs {
             Runs::Process(_) => processes.used(n),
             Runs::Thread(number) => Used { cpu_us: processes.thread_cpu_us(number), ..Used::default() },
             Runs::Nothing | Runs::Somewhere => Used::default(),
         });
-        for usage in usages {
-            context.emit(OUT, |message| put(usage, message));
+        for usage in usages.iter().filter(|usage| jobs.has(usage.job)) {
+            context.emit(OUT, |message| put(usage, *metrics, message));
         }
     }
 
@@ -128,17 +156,34 @@ impl Measure for Units {
                 self.farm = Some(farm.map_err(|why| format!("`{value}` is no farm's id: {why}"))?);
                 Ok(())
             }
+            "only" => {
+                let job = value.parse().map_err(|_| format!("`{value}` is no job's number"))?;
+                self.jobs = Jobs::Only(JobId(job));
+                Ok(())
+            }
+            "all-but" => {
+                let jobs = value.split_whitespace().map(|job| job.parse().map(JobId));
+                let jobs: Result<_, _> = jobs.collect();
+                self.jobs = Jobs::AllBut(jobs.map_err(|_| format!("`{value}` are no jobs' numbers"))?);
+                Ok(())
+            }
+            "metrics" => {
+                self.metrics = value.parse().map_err(|_| format!("`{value}` is no number"))?;
+                Ok(())
+            }
             _ => Err(format!("`{}` has no setting `{key}`", Self::NAME)),
         }
     }
 }
 
-fn put(usage: &Usage, message: &mut Message<'_>) {
+fn put(usage: &Usage, metrics: u64, message: &mut Message<'_>) {
     message.put_number(ids::JOB, usage.job.0);
     message.put_number(ids::UNITS, usage.units);
     let figures = [(Metric::Cpu, usage.cpu), (Metric::Memory, usage.memory), (Metric::Io, usage.io)];
     for (metric, summary) in figures {
-        if let Some(summary) = summary {
+        if let Some(summary) = summary
+            && metrics & (1 << metric as u8) != 0
+        {
             message.put(ids::of(metric), &summary.write());
         }
     }

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::ids::JobId;
+use crate::metric::Metric;
 use crate::orders::{PostId, PostKind, PostState};
 use crate::word::words;
 
@@ -88,4 +90,27 @@ pub struct PostInfo {
     pub late: Option<u64>,
     /// Sent by its children, not dropped by them, and never come.
     pub gaps: Option<u64>,
+}
+
+/// What is to be measured of something, from now on.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct MonitorWish {
+    /// Of what.
+    pub scope: MonitorScope,
+    /// How often, in microseconds; 0: never. None: as if nobody had asked.
+    pub period_us: Option<u64>,
+    /// Which; none: all.
+    pub metrics: Vec<Metric>,
+}
+
+/// What a wish is about.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MonitorScope {
+    /// All jobs and nodes.
+    All,
+    /// A job's units.
+    Job(JobId),
+    /// The machine of a node, by its name, and the units on it.
+    Node(String),
 }

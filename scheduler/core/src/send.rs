@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use starfarm_events::{Event, Name};
-use starfarm_protocol::ids::{Attempt, NodeId};
+use starfarm_protocol::ids::{Attempt, JobId, NodeId};
 use starfarm_protocol::limits::{PLAIN_BYTES_MAX, PROTOCOL_VERSION, RIDE_US};
 use starfarm_protocol::wire::{
     Doorbell, HeartbeatAnswer, MESSAGE_HEAD_BYTES, OFFER_ENTRY_BYTES, OFFER_HEAD_BYTES, Offer, Packer,
@@ -89,6 +89,11 @@ impl Farm {
             (node.orders, node.to_tell.ring) = (newest, newest > 0);
             self.nodes.mark(id);
         }
+    }
+
+    /// There is such a job, and it has not ended.
+    pub fn has_live(&self, job: JobId) -> bool {
+        self.jobs.get(job).is_some_and(|job| !job.state.ended())
     }
 
     /// Of each node its name, whether it is there, and whether it has slots.

@@ -9,9 +9,11 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use starfarm_events::Name;
 use starfarm_overlay::{Children, Happening, LinkId, Reactor, Said};
 use starfarm_overlay_core::front::{Front, NodeFacts};
+use starfarm_overlay_core::lanes::Lane;
 use starfarm_overlay_core::plan::Features;
 use starfarm_protocol::admin::Response;
 use starfarm_protocol::ids::Epoch;
+use starfarm_protocol::link::{Message, Table};
 use starfarm_protocol::orders::{FRONT_LEVEL, PostId};
 use starfarm_protocol::seal::StaticKey;
 use tokio::sync::oneshot;
@@ -54,9 +56,9 @@ pub(crate) fn spawn(
 ) -> JoinHandle<()> {
     let (house, dispatcher) = (Arc::clone(house), dispatcher.clone());
     super::spawn("tree", move || {
-        let ended =
-            Root { house: &house, tree: &tree, dispatcher, children: Children::of(FRONT_LEVEL), late: 0 }
-                .run(reactor, &arrivals);
+        let (children, table) = (Children::of(FRONT_LEVEL), Table::default());
+        let root = Root { house: &house, tree: &tree, dispatcher, children, late: 0, table };
+        let ended = root.run(reactor, &arrivals);
         if let Err(error) = ended {
             starfarm_net::say(&format!("the monitor has ended, the farm goes on: {error}"));
         }
@@ -71,6 +73,8 @@ struct Root<'a> {
     children: Children,
     /// Messages that brought nothing that is newer than what was known.
     late: u64,
+    /// What posts were told to measure.
+    table: Table,
 }
 
 impl Root<'_> {
@@ -90,7 +94,14 @@ impl Root<'_> {
             }
             for Arrival { socket, stream, post, key, first } in arrivals.try_iter() {
                 let Ok(link) = reactor.adopt(socket, *stream, now_us) else { continue };
-                self.children.arrive(&mut reactor, link, (post, key), &first, (now_us, now_us));
+                if self.children.arrive(&mut reactor, link, (post, key), &first, (now_us, now_us)) {
+                    reactor.send(link, Lane::Control, &Message::Table(self.table.clone()), now_us);
+                }
+            }
+            let table = self.tree.table();
+            if table != self.table {
+                self.children.tell(&mut reactor, &Message::Table(table.clone()), now_us);
+                self.table = table;
             }
             self.tree.stands(self.children.count() as u32, self.children.counts((0, 0), self.late));
             let bells = self.tree.settle(now_us);
@@ -117,6 +128,7 @@ impl Root<'_> {
                 (name.to_string(), facts)
             };
             tree.on_roll(&farm.roll().into_iter().map(facts).collect());
+            tree.keep_wishes(|job| farm.has_live(job));
             Response::Done
         };
         let question = Question { act: Box::new(act), reply: oneshot::channel().0 };

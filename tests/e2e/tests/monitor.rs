@@ -236,6 +236,72 @@ fn a_node_that_is_lost_takes_its_posts_along_and_others_come() {
     each_done_once(&farm.job(&id), &farm.results(&id), 6);
 }
 
+/// How often figures of something are new, in waves a second: of two seconds.
+fn waves(farm: &Farm, what: &[&str]) -> f64 {
+    let ask = [&["--output", "json", "monitor", "show"], what].concat();
+    let mut seen = std::collections::BTreeSet::new();
+    let start = std::time::Instant::now();
+    while start.elapsed().as_secs() < 2 {
+        let now = start.elapsed().as_secs_f64();
+        let series: Value = serde_json::from_str(&farm.cli(&ask).exits(0).stdout).unwrap();
+        let of = series["series"].as_array().unwrap().iter().find(|series| series["metric"] == "cpu");
+        // When it was measured, in steps that waves of a tenth of a second do not share.
+        of.map(|of| seen.insert(((now - of["age_seconds"].as_f64().unwrap()) * 20.0).round() as i64));
+    }
+    let mut last = i64::MIN;
+    let apart = seen.into_iter().filter(|at| {
+        *at > last + 1 && {
+            last = *at;
+            true
+        }
+    });
+    apart.count() as f64 / 2.0
+}
+
+#[test]
+fn what_is_measured_and_how_often_is_said_while_it_runs() {
+    let (farm, id) = deep();
+    let other = farm.submit(&["--range", "0..1", "--", "true"]);
+    assert!(waves(&farm, &["--job", &id]) < 2.5);
+    farm.cli(&["monitor", "set", "--job", &id, "--period", "0.1", "--metrics", "cpu"]).exits(0);
+    let start = std::time::Instant::now();
+    until("its waves come ten times a second", || waves(&farm, &["--job", &id]) > 3.0);
+    assert!(start.elapsed().as_secs() < 10);
+    assert_eq!(farm.job(&id)["usage"]["memory_bytes"], Value::Null, "nobody asked for it");
+    assert_eq!(farm.job(&id)["usage"]["from"], 6, "{}", farm.job(&id)["usage"]);
+    assert!(waves(&farm, &["--node", "w1"]) < 2.5, "nothing else is measured more often");
+    farm.cli(&["monitor", "set", "--job", &id, "--off"]).exits(0);
+    until("nothing is measured of it", || farm.job(&id)["usage"].is_null());
+    farm.cli(&["monitor", "set", "--job", &id, "--default"]).exits(0);
+    until("all is as it was", || {
+        farm.job(&id)["usage"]["from"] == 6 && farm.job(&id)["usage"]["memory_bytes"].is_object()
+    });
+    farm.cli(&["monitor", "set", "--node", "w1", "--metrics", "memory"]).exits(0);
+    until("of a node what was asked for", || {
+        let usage = node(&farm, "w1")["usage"].clone();
+        usage["cpu_cores"].is_null() && usage["memory_bytes"].is_number()
+    });
+    assert!(node(&farm, "w2")["usage"]["cpu_cores"].is_number());
+    let text = farm.cli(&["monitor", "metrics"]).exits(0).stdout.clone();
+    for line in [
+        &format!("starfarm_job_memory_bytes{{job=\"{id}\",stat=\"max\"}} "),
+        "starfarm_node_memory_bytes{node=\"w2\"} ",
+        "# EOF",
+    ] {
+        assert!(text.contains(line), "`{line}` is not in {text}");
+    }
+    for (wrong, code) in [
+        (&["--job", "999", "--off"][..], 4),
+        (&["--node", "nobody", "--off"], 4),
+        (&["--all", "--period=0.01"], 2),
+    ] {
+        farm.cli(&[&["monitor", "set"][..], &wrong[..]].concat()).exits(code);
+    }
+    farm.cli(&["job", "cancel", &other]).exits(0);
+    farm.cli(&["monitor", "set", "--job", &other, "--off"]).exits(4);
+    ends_well(&farm, &id);
+}
+
 #[test]
 fn nodes_without_slots_carry_all_communication_processes_and_compute_nothing() {
     let mut farm = Farm::start();

@@ -162,3 +162,24 @@ fn a_child_that_has_gone_is_not_waited_for_nor_counted() {
     post.runtime.order(Order::Tell(Who::from("gather"), gone), s).unwrap();
     assert_eq!(post.tell(1, 2 * s, 2 * s, job(7, 1, 4)), ["job 7 at 2: 1 units of 1/1 nodes, 4"]);
 }
+
+#[test]
+fn a_job_with_a_period_of_its_own_has_waves_of_its_own() {
+    let mut post = Post::new();
+    let s = SECOND_US;
+    let periods = Word::Set { key: "periods".into(), value: "1000000 7=100000".into() };
+    post.runtime.order(Order::Tell(Who::from("gather"), periods), 0).unwrap();
+    for child in [1, 2] {
+        post.tell(child, s, s, job(7, 1, 1));
+        post.tell(child, s, s, job(8, 1, 1));
+    }
+    assert_eq!(post.tell(1, s + s / 10, s + s / 10, job(7, 1, 2)), NOTHING);
+    let told = post.tell(2, s + s / 10, s + s / 10, job(7, 1, 3));
+    assert_eq!(told, ["job 7 at 1.1: 2 units of 2/2 nodes, 5"]);
+    assert_eq!(post.tell(1, s + s / 5, s + s / 5, job(7, 1, 2)), NOTHING);
+    assert_eq!(post.on_time(s + s / 4), ["job 7 at 1.2: 2 units of 2/2 nodes, 5"], "half of its own period");
+    for wrong in ["", "0", "x", "1000000 7", "1000000 7=0"] {
+        let periods = Word::Set { key: "periods".into(), value: wrong.into() };
+        assert!(post.runtime.order(Order::Tell(Who::from("gather"), periods), 0).is_err(), "{wrong}");
+    }
+}

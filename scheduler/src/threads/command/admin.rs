@@ -73,6 +73,7 @@ fn action(request: &Request) -> Action {
         | Request::Merge { .. }
         | Request::Rerun { .. }
         | Request::FormTree { .. }
+        | Request::Monitor(_)
         | Request::Node { .. } => Action::Steer,
         Request::Keys | Request::AddKey { .. } | Request::RevokeKey { .. } => Action::Govern,
     }
@@ -116,6 +117,7 @@ async fn answer(
         Request::Status => status(desk).await,
         Request::Tree => trees::whole(desk),
         Request::FormTree { strategy, fanout } => trees::form(desk, strategy, fanout),
+        Request::Monitor(wish) => trees::wish(desk, wish).await,
         Request::Events { after, take } => {
             let lines = desk.house.shared.lines.lock().expect("a panic under the lock ends the process");
             lines.page(after, take)

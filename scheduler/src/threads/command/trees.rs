@@ -2,7 +2,7 @@
 
 use starfarm_overlay_core::front::Settings;
 use starfarm_overlay_core::plan::{Strategy, Weights};
-use starfarm_protocol::admin::{ErrorCode, PlaceCps, Response};
+use starfarm_protocol::admin::{ErrorCode, MonitorScope, MonitorWish, PlaceCps, Response};
 
 use super::desk::Desk;
 use crate::answers::error;
@@ -39,4 +39,40 @@ pub(super) fn form(desk: &Desk, strategy: PlaceCps, fanout: u32) -> Response {
     let now_us = desk.house.shared.now_us();
     tree.form(Settings { strategy, fanout }, now_us);
     Response::Tree(tree.info(now_us))
+}
+
+/// How often something may be measured, in microseconds, where it is at all.
+const PERIODS_US: std::ops::RangeInclusive<u64> = 100_000..=3_600_000_000;
+
+/// Has something measured otherwise than until now.
+pub(super) async fn wish(desk: &Desk, wish: MonitorWish) -> Response {
+    let Some(tree) = &desk.house.tree else { return no_tree() };
+    if wish.period_us.is_some_and(|period_us| period_us > 0 && !PERIODS_US.contains(&period_us)) {
+        return error(ErrorCode::Usage, "a period is 0.1 to 3600 seconds".to_owned());
+    }
+    match &wish.scope {
+        MonitorScope::Job(job) => {
+            let job = *job;
+            let is_live = desk.find(move |farm| Ok(farm.has_live(job))).await;
+            match is_live {
+                Err(response) => return response,
+                Ok(false) => {
+                    let why =
+                        format!("there is no job {} that has not ended: `starfarm jobs` lists all", job.0);
+                    return error(ErrorCode::NotFound, why);
+                }
+                Ok(true) => {}
+            }
+        }
+        MonitorScope::Node(name) if !tree.has_node(name) => {
+            let why = format!("no node `{name}` is in the tree: `starfarm tree` shows those that are");
+            return error(ErrorCode::NotFound, why);
+        }
+        MonitorScope::Node(_) | MonitorScope::All => {}
+    }
+    if tree.wish(wish) {
+        Response::Done
+    } else {
+        error(ErrorCode::Refused, "there are too many wishes: take some back with --default".to_owned())
+    }
 }

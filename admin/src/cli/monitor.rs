@@ -1,0 +1,91 @@
+//! The flags of `starfarm monitor`.
+
+use clap::{Args, Subcommand, ValueEnum};
+use starfarm_protocol::ids::JobId;
+use starfarm_protocol::metric::Metric;
+
+use super::value::{job_id, positive_seconds};
+
+const SET_HELP: &str = "\
+What was said of a node holds before what was said of all. It is forgotten when the job ends, or the scheduler.
+
+Examples:
+  starfarm monitor set --job 7 --period 0.1 --metrics cpu,memory
+  starfarm monitor set --node n3 --off
+  starfarm monitor set --all --period 5
+  starfarm monitor set --job 7 --default";
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Monitor {
+    /// Print the newest figures of jobs and nodes
+    Show(About),
+    /// Say what is measured of something, and how often, from now on
+    Set(MonitorSet),
+    /// Print figures as they come
+    Follow(Follow),
+    /// Print the newest figures as OpenMetrics text
+    Metrics,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct About {
+    /// Of this job alone
+    #[arg(long, value_name = "ID", value_parser = job_id, conflicts_with = "node")]
+    pub(crate) job: Option<JobId>,
+    /// Of this node alone
+    #[arg(long, value_name = "NAME")]
+    pub(crate) node: Option<String>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Follow {
+    #[command(flatten)]
+    pub(crate) about: About,
+    /// Of jobs alone, or of machines alone
+    #[arg(long, value_enum)]
+    pub(crate) stream: Option<Stream>,
+}
+
+/// What figures are about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Stream {
+    /// What machines do
+    System,
+    /// What jobs use
+    Job,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = SET_HELP)]
+#[command(group = clap::ArgGroup::new("what").required(true).args(["job", "node", "all"]))]
+#[command(group = clap::ArgGroup::new("how").required(true).multiple(true).args(["period", "metrics", "off", "default"]))]
+pub(crate) struct MonitorSet {
+    /// Of the units of this job
+    #[arg(long, value_name = "ID", value_parser = job_id)]
+    pub(crate) job: Option<JobId>,
+    /// Of this node, and of the units on it
+    #[arg(long, value_name = "NAME")]
+    pub(crate) node: Option<String>,
+    /// Of all jobs and nodes
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// How often, 0.1 to 3600 [default: 1]
+    #[arg(long, value_name = "SECONDS", value_parser = positive_seconds)]
+    pub(crate) period: Option<f64>,
+    /// Which metrics, such as cpu,memory [default: all]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = metric)]
+    pub(crate) metrics: Vec<Metric>,
+    /// Nothing
+    #[arg(long, conflicts_with_all = ["period", "metrics"])]
+    pub(crate) off: bool,
+    /// As if nobody had said anything
+    #[arg(long, conflicts_with_all = ["period", "metrics", "off"])]
+    pub(crate) default: bool,
+}
+
+fn metric(text: &str) -> Result<Metric, String> {
+    Metric::from_word(text).ok_or_else(|| {
+        let all: Vec<_> = Metric::ALL.iter().map(|metric| metric.word()).collect();
+        format!("it is one of {}", all.join(", "))
+    })
+}
