@@ -167,6 +167,11 @@ impl Reactor {
         self.links.remove(&link);
     }
 
+    /// Ends all links.
+    pub fn close_all(&mut self) {
+        self.links.clear();
+    }
+
     /// Sends what waits for a parent, as far as the link has room for it.
     pub fn send_data(&mut self, link: LinkId, waiting: &mut Sending, now_us: u64) {
         let Some(found) = self.links.get_mut(&link) else { return };

@@ -9,6 +9,7 @@ mod decomposer;
 mod descriptors;
 mod error;
 mod evidence;
+mod guard;
 mod host_program;
 mod merge;
 mod pages;

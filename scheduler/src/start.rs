@@ -21,13 +21,14 @@ use crate::args::Options;
 use crate::descriptors;
 use crate::error::SchedulerError;
 use crate::evidence::OnDisk;
+use crate::guard;
 use crate::host_program::end_left;
 use crate::merge::Merges;
 use crate::rate::Rate;
 use crate::restart::restart;
 use crate::settings;
 use crate::store::blobs::{AGAIN, Blobs};
-use crate::store::checkpoint::{self, Checkpoint};
+use crate::store::checkpoint::Checkpoint;
 use crate::store::disk::{self, Ballast};
 use crate::store::journal::{Journal, Lister};
 use crate::store::low_water::LowWater;
@@ -136,7 +137,7 @@ pub fn run(options: Options) -> Result<(), SchedulerError> {
 pub fn start(options: Options) -> Result<Handle, SchedulerError> {
     usable(&options)?;
     let settings = settings::settle(&options.settings.0, options.config.as_deref(), &options.state)?;
-    checkpoint::abort_on_panic();
+    guard::abort_on_panic();
     descriptors::raise();
     let (mut state, mut keys) = StateDir::open(&options.state)?;
     disk::refuse_network(state.path(), options.allow_network_file_system)?;

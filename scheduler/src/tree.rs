@@ -20,6 +20,7 @@ use starfarm_protocol::orders::{Orders, PostId, Report};
 use starfarm_protocol::seal::Vouchers;
 use starfarm_protocol::seal::stream::Stream;
 
+use crate::guard::caught;
 use wishes::Wishes;
 
 /// A link that has shaken hands, on its way to the tree thread.
@@ -60,9 +61,24 @@ impl Tree {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A node says what it has, and hears what it should have.
-    pub(crate) fn report(&self, node: PublicKey, name: &str, report: &Report, now_us: u64) -> Orders {
-        let orders = self.known().front.on_report(node, name, report, now_us);
+    /// Does something with what is known. A fault in that costs the picture, which comes back, and nothing else: none then.
+    fn with<T>(&self, act: impl FnOnce(&mut Known) -> T) -> Option<T> {
+        let mut known = self.known();
+        let outcome = caught(|| act(&mut known));
+        let why = match outcome {
+            Ok(done) => return Some(done),
+            Err(why) => why,
+        };
+        known.front.renew();
+        (known.picture, known.of_front) = (Picture::default(), Default::default());
+        drop(known);
+        starfarm_net::say(&format!("the monitor forgets all and begins anew, the farm goes on: {why}"));
+        None
+    }
+
+    /// A node says what it has, and hears what it should have; nothing after a fault, so that it asks again.
+    pub(crate) fn report(&self, node: PublicKey, name: &str, report: &Report, now_us: u64) -> Option<Orders> {
+        let orders = self.with(|known| known.front.on_report(node, name, report, now_us));
         // Others may have to hear of it.
         let _ = self.waker.wake();
         orders
@@ -70,25 +86,27 @@ impl Tree {
 
     /// Does what is to be done by now: whom to ring, and for which orders.
     pub(crate) fn settle(&self, now_us: u64) -> BTreeMap<String, u64> {
-        let mut known = self.known();
-        known.front.settle(now_us);
-        known.front.take_bells().into_iter().collect()
+        let settled = self.with(|known| {
+            known.front.settle(now_us);
+            known.front.take_bells().into_iter().collect()
+        });
+        settled.unwrap_or_default()
     }
 
     /// The farm says which nodes there are.
     pub(crate) fn on_roll(&self, roll: &BTreeMap<String, NodeFacts>) {
-        self.known().front.on_roll(roll);
+        self.with(|known| known.front.on_roll(roll));
     }
 
     /// The tree is to be so from now on.
     pub(crate) fn form(&self, settings: Settings, now_us: u64) {
-        self.known().front.form(settings, now_us);
+        self.with(|known| known.front.form(settings, now_us));
         let _ = self.waker.wake();
     }
 
     /// A post tells how it, or one below it, stands.
     pub(crate) fn on_standing(&self, standing: Standing, now_us: u64) {
-        self.known().front.on_standing(standing, now_us);
+        self.with(|known| known.front.on_standing(standing, now_us));
     }
 
     /// So the front itself stands.
@@ -120,25 +138,27 @@ impl Tree {
     /// A child has said something; whether any of it was news.
     pub(crate) fn take(&self, child: PostId, data: &Data<'_>) -> bool {
         let Ok(triples) = Triples::read(data.triples) else { return false };
-        self.known().picture.take(child, data.at_us, triples)
+        self.with(|known| known.picture.take(child, data.at_us, triples)).unwrap_or(false)
     }
 
     /// Drops what is of no use any more: old figures, and the posts of nodes that are not there, or for which that holds.
     pub(crate) fn tidy(&self, is_gone: impl Fn(&PublicKey) -> bool, now_us: u64) -> Vec<PostId> {
-        let mut known = self.known();
-        known.picture.tidy(now_us);
-        let mut gone: Vec<_> = known.front.posts().map(|(_, post)| post.node).filter(is_gone).collect();
-        gone.extend(known.front.gone());
-        gone.sort_unstable();
-        gone.dedup();
-        let posts: Vec<_> = gone.iter().flat_map(|node| known.front.forget(node)).collect();
-        posts.iter().for_each(|post| known.picture.forget(*post));
-        posts
+        let tidied = self.with(|known| {
+            known.picture.tidy(now_us);
+            let mut gone: Vec<_> = known.front.posts().map(|(_, post)| post.node).filter(is_gone).collect();
+            gone.extend(known.front.gone());
+            gone.sort_unstable();
+            gone.dedup();
+            let posts: Vec<_> = gone.iter().flat_map(|node| known.front.forget(node)).collect();
+            posts.iter().for_each(|post| known.picture.forget(*post));
+            posts
+        });
+        tidied.unwrap_or_default()
     }
 
     /// Says of each job what its units use.
     pub(crate) fn fill_jobs(&self, jobs: &mut [JobInfo], now_us: u64) {
-        let all = self.known().picture.jobs(now_us);
+        let all = self.with(|known| known.picture.jobs(now_us)).unwrap_or_default();
         for job in jobs {
             job.usage = all.get(&job.id).map(job_usage);
         }
@@ -190,5 +210,27 @@ fn node_usage(figures: &Figures, age_us: u64) -> NodeUsage {
         received_bytes_per_s: of(Metric::NetworkReceived, 1.0),
         sent_bytes_per_s: of(Metric::NetworkSent, 1.0),
         age_seconds: age_us as f64 / 1e6,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use starfarm_overlay::Reactor;
+    use starfarm_protocol::seal::{Secret, StaticKey};
+
+    use super::*;
+
+    #[test]
+    fn a_fault_costs_the_picture_and_it_comes_back() {
+        let front = Front::new(StaticKey::from_secret(Secret([7; 32])), 1);
+        let waker = Reactor::new().unwrap().waker();
+        let tree = Tree::new(front, crossbeam_channel::bounded(1).0, waker);
+        let (node, report) = (PublicKey([1; 32]), Report::default());
+        let posts =
+            |orders: Option<Orders>| orders.unwrap().posts.iter().map(|post| post.post).collect::<Vec<_>>();
+        let first = posts(tree.report(node, "a", &report, 1));
+        assert_eq!(tree.with(|_| panic!("a bug")), None::<()>);
+        let second = posts(tree.report(node, "a", &report, 2));
+        assert!(first.len() == 1 && second.len() == 1 && first != second, "{first:?} {second:?}");
     }
 }

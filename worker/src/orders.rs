@@ -23,6 +23,9 @@ const KEEP: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 
+/// So often it calls while a post of it has no parent.
+const ADRIFT: Duration = Duration::from_secs(10);
+
 enum Word {
     /// A session is up with a scheduler that may know nothing of this node.
     Session(SocketAddr),
@@ -89,6 +92,9 @@ impl Caller {
             }
             self.posts.start_due();
             let now = Instant::now();
+            if self.wants.is_none() && self.scheduler.is_some() && self.posts.is_adrift() {
+                self.wants = Some(now + ADRIFT);
+            }
             self.line.take_if(|(_, since)| *since + KEEP <= now);
             if self.wants.take_if(|at| *at <= now).is_some() && self.call().is_err() {
                 self.line = None;

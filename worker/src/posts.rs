@@ -128,6 +128,12 @@ impl<T: Send + 'static> Posts<T> {
         self.posts.values().filter(|post| post.process.is_none()).map(|post| post.again_at).min()
     }
 
+    /// A post that runs has no parent: where it is to be may have changed unheard.
+    pub(crate) fn is_adrift(&self) -> bool {
+        let mut processes = self.posts.values().filter_map(|post| post.process.as_ref());
+        processes.any(|process| process.state != PostState::Joined)
+    }
+
     /// Something was told of a post.
     pub(crate) fn hear(&mut self, FromPost(id, number, word): FromPost) {
         let Some(post) = self.posts.get_mut(&id) else { return };

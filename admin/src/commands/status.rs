@@ -72,6 +72,10 @@ fn figures(status: &StatusInfo) -> Vec<(&'static str, Cell)> {
         ("log events dropped", number(status.log_events_dropped)),
         ("  lines on stderr", number(status.stderr_lines_dropped)),
     ];
+    if let Some(tree) = &status.tree {
+        let words = format!("{}, {} posts on {} levels", tree.state.word(), tree.posts, tree.depth + 1);
+        figures.push(("monitoring tree", Cell::new(words)));
+    }
     // By the keys that `config.toml` has.
     figures.extend(SETTINGS.iter().filter_map(|setting| {
         let value = status.settings.get(setting.key)?;

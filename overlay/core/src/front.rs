@@ -18,6 +18,9 @@ use starfarm_protocol::orders::{FRONT_LEVEL, Orders, POSTS_MAX, PostId, PostKind
 
 pub use known::{FANOUT, Front, NodeFacts, Post, Settings};
 
+/// A node that so many rolls in a row do not name is not there.
+const ROLLS_MISSING: u32 = 10;
+
 impl Front {
     /// A node says what it has, and hears what it should have.
     pub fn on_report(&mut self, node: PublicKey, name: &str, report: &Report, now_us: u64) -> Orders {
@@ -83,10 +86,16 @@ impl Front {
         posts
     }
 
-    /// What the farm knows of its nodes, by name. Who is not named is not there.
+    /// What the farm knows of its nodes, by name. Who is not named time and again is not there.
     pub fn on_roll(&mut self, roll: &BTreeMap<String, NodeFacts>) {
         for node in self.nodes.values_mut() {
-            let facts = roll.get(&node.name).copied().unwrap_or_default();
+            let facts = roll.get(&node.name).copied();
+            node.missing = if facts.is_some() { 0 } else { node.missing.saturating_add(1) };
+            // It may have called before the farm was asked.
+            if facts.is_none() && node.missing < ROLLS_MISSING {
+                continue;
+            }
+            let facts = facts.unwrap_or_default();
             let of = |facts: &NodeFacts| (facts.is_up, facts.carries_only);
             self.dirty |= node.facts.as_ref().map(of) != Some(of(&facts));
             node.facts = Some(facts);

@@ -18,20 +18,18 @@
 //! | index u32, big endian | a chunk of the state |
 //! | `head` | format version u8, sequence u64, length u64, big endian, BLAKE3 over these and the state's BLAKE3 |
 
-use std::backtrace::Backtrace;
-use std::cell::Cell;
 use std::fs::{self, File};
 use std::io;
 use std::mem::ManuallyDrop;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::fs::FlockOperation;
-use starfarm_net::{close as close_to_others, private_folder, say};
+use starfarm_net::{close as close_to_others, private_folder};
 use starfarm_protocol::ids::ContentHash;
 
 use crate::error::SchedulerError;
+use crate::guard;
 use crate::store::disk::{damaged_name, if_there, numbers, sync_folder};
 use crate::store::keeper::{self, Trouble};
 
@@ -86,7 +84,7 @@ impl Checkpoint {
         let checkpoint = Self { dir: dir.to_owned(), number, process: false };
         for &number in &found {
             let path = dir.join(number.to_string());
-            match guarded(|| load(&path, &dir.join("reading"), retired)) {
+            match guard::guarded(|| load(&path, &dir.join("reading"), retired)) {
                 Ok(saved) => {
                     checkpoint.remove_before(number);
                     return Ok(Opened { checkpoint, saved: Some(saved), notes });
@@ -119,7 +117,7 @@ impl Checkpoint {
     /// what was saved before still is.
     pub(crate) fn save(&mut self, sequence: u64, state: &[u8]) -> Result<(), Trouble> {
         let (dir, new) = (&self.dir, self.dir.join("new"));
-        let written = guarded(|| {
+        let written: Result<(), Trouble> = guard::guarded(|| {
             if self.process {
                 keeper::by_process(keeper::SAVE, sequence, &new, None, state)?;
             } else {
@@ -147,34 +145,6 @@ impl Checkpoint {
             let _ = fs::remove_dir_all(self.dir.join(old.to_string()));
         }
     }
-}
-
-thread_local! {
-    static GUARDED: Cell<bool> = const { Cell::new(false) };
-}
-
-/// From now on a panic ends the process, in whatever thread, but for those that are expected of sled, which are
-/// caught here and come out as words. For programs whose panics unwind: where they abort nothing can be caught.
-pub(crate) fn abort_on_panic() {
-    std::panic::set_hook(Box::new(move |panic| {
-        if !GUARDED.get() {
-            let thread = std::thread::current();
-            let trace = Backtrace::capture();
-            say(&format!("thread {} {panic}\n{trace}", thread.name().unwrap_or("without a name")));
-            std::process::abort();
-        }
-    }));
-}
-
-/// Runs `work`; sled panics where its files are damaged, and that is an error like others.
-fn guarded<T>(work: impl FnOnce() -> Result<T, Trouble>) -> Result<T, Trouble> {
-    let before = GUARDED.replace(true);
-    let outcome = catch_unwind(AssertUnwindSafe(work));
-    GUARDED.set(before);
-    outcome.unwrap_or_else(|panic| {
-        let words = panic.downcast_ref::<String>().map(String::as_str);
-        Err(words.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it panicked").into())
-    })
 }
 
 /// Makes the directory, drops what an earlier use left half done, and says which checkpoints are there, newest
@@ -216,7 +186,7 @@ fn close(db: ManuallyDrop<sled::Db>, dir: &Path) -> Result<(), Trouble> {
 
 /// Writes a database that holds `state` in the new directory `dir`, durably; a panic of sled is an error.
 pub(crate) fn write_guarded(dir: &Path, sequence: u64, state: &[u8]) -> Result<(), Trouble> {
-    guarded(|| write(dir, sequence, state))
+    guard::guarded(|| write(dir, sequence, state))
 }
 
 fn write(dir: &Path, sequence: u64, state: &[u8]) -> Result<(), Trouble> {

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use starfarm_protocol::ids::FarmId;
 
+use crate::guard;
 use crate::store::checkpoint;
 use crate::store::journal::Retirer;
 use crate::store::keeper::{PASSING, RETIRE, SAVE, Trouble};
@@ -38,7 +39,7 @@ fn keep(work: &OsStr, arguments: &[OsString]) -> Result<(), Trouble> {
     if getppid().map(|pid| pid.as_raw_nonzero().get() as u64) != Some(parent) {
         return Err("the scheduler is gone".into());
     }
-    checkpoint::abort_on_panic();
+    guard::abort_on_panic();
     if work == RETIRE {
         let farm = rest.first().and_then(|farm| farm.to_str()).ok_or("the farm is missing")?;
         let farm: FarmId = farm.parse().map_err(|e: String| Trouble::from(e.as_str()))?;

@@ -21,6 +21,7 @@ use tokio::sync::oneshot;
 use super::{House, Input, Question};
 use crate::Options;
 use crate::error::SchedulerError;
+use crate::guard::caught;
 use crate::tree::{Arrival, Tree};
 
 /// Links that wait for the thread at most.
@@ -56,11 +57,22 @@ pub(crate) fn spawn(
 ) -> JoinHandle<()> {
     let (house, dispatcher) = (Arc::clone(house), dispatcher.clone());
     super::spawn("tree", move || {
-        let (children, table) = (Children::of(FRONT_LEVEL), Table::default());
-        let root = Root { house: &house, tree: &tree, dispatcher, children, late: 0, table };
-        let ended = root.run(reactor, &arrivals);
-        if let Err(error) = ended {
-            starfarm_net::say(&format!("the monitor has ended, the farm goes on: {error}"));
+        let mut reactor = reactor;
+        loop {
+            let (children, table) = (Children::of(FRONT_LEVEL), Table::default());
+            let dispatcher = dispatcher.clone();
+            let root = Root { house: &house, tree: &tree, dispatcher, children, late: 0, table };
+            match caught(|| root.run(&mut reactor, &arrivals)) {
+                Ok(Ok(())) => return,
+                Ok(Err(error)) => {
+                    return starfarm_net::say(&format!("the monitor has ended, the farm goes on: {error}"));
+                }
+                // Whoever had a link calls again.
+                Err(why) => {
+                    starfarm_net::say(&format!("the monitor begins anew, the farm goes on: {why}"));
+                    reactor.close_all();
+                }
+            }
         }
     })
 }
@@ -78,7 +90,7 @@ struct Root<'a> {
 }
 
 impl Root<'_> {
-    fn run(mut self, mut reactor: Reactor, arrivals: &Receiver<Arrival>) -> std::io::Result<()> {
+    fn run(mut self, reactor: &mut Reactor, arrivals: &Receiver<Arrival>) -> std::io::Result<()> {
         let (mut happenings, mut tidy_us, mut roll_us) = (Vec::new(), 0, 0);
         let shared = Arc::clone(&self.house.shared);
         let clock = || shared.now_us();
@@ -87,20 +99,20 @@ impl Root<'_> {
             let now_us = clock();
             for happening in happenings.drain(..) {
                 match happening {
-                    Happening::Record(link, record) => self.hear(&mut reactor, link, &record, now_us),
+                    Happening::Record(link, record) => self.hear(reactor, link, &record, now_us),
                     Happening::Gone(link, _) => self.gone(link),
                     Happening::Up(_) | Happening::Called(..) | Happening::Readable(_) => {}
                 }
             }
             for Arrival { socket, stream, post, key, first } in arrivals.try_iter() {
                 let Ok(link) = reactor.adopt(socket, *stream, now_us) else { continue };
-                if self.children.arrive(&mut reactor, link, (post, key), &first, (now_us, now_us)) {
+                if self.children.arrive(reactor, link, (post, key), &first, (now_us, now_us)) {
                     reactor.send(link, Lane::Control, &Message::Table(self.table.clone()), now_us);
                 }
             }
             let table = self.tree.table();
             if table != self.table {
-                self.children.tell(&mut reactor, &Message::Table(table.clone()), now_us);
+                self.children.tell(reactor, &Message::Table(table.clone()), now_us);
                 self.table = table;
             }
             self.tree.stands(self.children.count() as u32, self.children.counts((0, 0), self.late));
@@ -111,7 +123,7 @@ impl Root<'_> {
             }
             if now_us >= tidy_us {
                 tidy_us = now_us + TIDY_US;
-                self.tidy(&mut reactor, now_us);
+                self.tidy(reactor, now_us);
             }
         }
         Ok(())

@@ -107,6 +107,8 @@ pub(super) struct Node {
     pub(super) rung: u64,
     pub(super) told: Vec<PostOrder>,
     pub(super) posts: Vec<PostId>,
+    /// So many rolls in a row did not name it.
+    pub(super) missing: u32,
     /// No CP is put here before this time: one did not come up, or nobody reached it.
     pub(super) not_before_us: u64,
 }
@@ -155,6 +157,12 @@ impl Front {
             too_many_us: None,
             lost: 0,
         }
+    }
+
+    /// Forgets all that it knows, but for how the tree is to be and which numbers were given.
+    pub fn renew(&mut self) {
+        let (next, settings) = (self.next, self.settings.clone());
+        *self = Self { next, settings, ..Self::new(self.key.clone(), 0) };
     }
 
     pub(super) fn add(&mut self, node: PublicKey, kind: (PostKind, u8), now_us: u64) -> PostId {

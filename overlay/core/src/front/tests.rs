@@ -368,3 +368,33 @@ fn nothing_of_a_node_is_kept_that_is_forgotten() {
     assert!(farm.front.posts().next().is_none() && farm.front.node_of(post).is_none());
     assert!(farm.front.forget(&node(0)).is_empty());
 }
+
+#[test]
+fn a_node_that_the_farm_does_not_name_is_gone_after_a_while() {
+    let mut farm = Farm::new(1, 4);
+    farm.join(0..2);
+    let facts = NodeFacts { is_up: true, ..NodeFacts::default() };
+    let roll = BTreeMap::from([("node-0".to_owned(), facts)]);
+    for _ in 0..ROLLS_MISSING {
+        assert_eq!(farm.front.gone().count(), 0);
+        farm.front.on_roll(&roll);
+    }
+    assert_eq!(farm.front.gone().collect::<Vec<_>>(), [node(1)]);
+}
+
+#[test]
+fn a_front_that_forgets_all_learns_it_again_and_gives_no_number_twice() {
+    let mut farm = Farm::new(1, 4);
+    farm.join(0..8);
+    let before = farm.parents();
+    farm.front.renew();
+    farm.go_on(SECOND_US).go_on(4 * SECOND_US).check();
+    assert_eq!(farm.parents(), before);
+    farm.join(8..9).check();
+    assert!(
+        farm.front
+            .posts()
+            .filter(|(id, _)| !before.contains_key(id))
+            .all(|(id, _)| id > *before.keys().max().unwrap())
+    );
+}

@@ -304,14 +304,6 @@ fn a_place_that_takes_no_checkpoint_is_refused_in_words() {
 }
 
 #[test]
-fn a_panic_is_an_error_with_its_words() {
-    let number = 7;
-    assert_eq!(guarded(|| -> Result<(), _> { panic!("page {number}") }), Err("page 7".into()));
-    assert_eq!(guarded(|| -> Result<(), _> { panic!("no page") }), Err("no page".into()));
-    assert!(!GUARDED.get());
-}
-
-#[test]
 fn what_sled_takes_for_whole_is_still_judged_by_its_digest() {
     type Harm = fn(&sled::Db);
     let state = noise(1, 3 * CHUNK_BYTES);

@@ -25,9 +25,14 @@ pub(super) async fn serve(
         };
         let report: Report = orders::read(&record?).map_err(io::Error::other)?;
         let (claim, now_us) = (&peer.claim, desk.house.shared.now_us());
-        // Without a tree no post is wanted.
-        let orders =
-            tree.map(|tree| tree.report(claim.key, &claim.name, &report, now_us)).unwrap_or_default();
+        let orders = match tree {
+            // After a fault it is asked again.
+            Some(tree) => tree
+                .report(claim.key, &claim.name, &report, now_us)
+                .ok_or_else(|| io::Error::other("the monitor begins anew"))?,
+            // Without a tree no post is wanted.
+            None => orders::Orders::default(),
+        };
         channel.write_record(&orders::write(&orders)).await?;
     }
 }
