@@ -318,7 +318,7 @@ mod tests {
         assert_eq!(data, [6, 2, 2, 1, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 1, 1, 7]);
         assert_eq!(
             samples().map(|message| Message::is_data(&written(&message))),
-            [false, false, false, false, false, true]
+            [false, false, false, false, false, true, false]
         );
     }
 

@@ -12,9 +12,9 @@ use crossbeam_channel::Sender;
 use starfarm_agent_core::{Figures, JobFigures, Picture, Summary, Triples};
 use starfarm_overlay::Waker;
 use starfarm_overlay_core::front::{Front, NodeFacts, Settings};
-use starfarm_protocol::admin::{JobInfo, JobUsage, NodeInfo, NodeUsage, Spread};
-use starfarm_protocol::ids::{JoinKeyId, PublicKey};
-use starfarm_protocol::link::{Counts, Data, Standing};
+use starfarm_protocol::admin::{JobInfo, JobUsage, MonitorWish, NodeInfo, NodeUsage, Spread};
+use starfarm_protocol::ids::{JobId, JoinKeyId, PublicKey};
+use starfarm_protocol::link::{Counts, Data, Standing, Table};
 use starfarm_protocol::metric::Metric;
 use starfarm_protocol::orders::{Orders, PostId, Report};
 use starfarm_protocol::seal::Vouchers;
@@ -154,6 +154,39 @@ impl Tree {
             posts
         });
         tidied.unwrap_or_default()
+    }
+
+    /// It is to be measured so from now on; false where too much was wished already.
+    pub(crate) fn wish(&self, wish: MonitorWish) -> bool {
+        let taken = self.with(|known| {
+            let is_taken = wish.period_us.is_none() || known.wishes.has_room();
+            if is_taken {
+                known.wishes.set(wish);
+                known.wishes.renew(&known.front, &mut known.picture);
+            }
+            is_taken
+        });
+        let _ = self.waker.wake();
+        taken.unwrap_or(false)
+    }
+
+    /// Forgets what was wished of jobs that this does not hold for.
+    pub(crate) fn keep_wishes(&self, is_live: impl Fn(JobId) -> bool) {
+        self.with(|known| {
+            known.wishes.keep(is_live);
+            known.wishes.renew(&known.front, &mut known.picture);
+        });
+    }
+
+    /// What all posts are to measure.
+    pub(crate) fn table(&self) -> Table {
+        self.known().wishes.table().clone()
+    }
+
+    /// A node of that name has posts.
+    pub(crate) fn has_node(&self, name: &str) -> bool {
+        let known = self.known();
+        known.front.posts().any(|(id, _)| known.front.node_of(id).is_some_and(|(_, of)| of == name))
     }
 
     /// Says of each job what its units use.

@@ -1,24 +1,19 @@
 //! `starfarm monitor`: what jobs and nodes use, for people, for programs and for other monitors.
 
 mod openmetrics;
+mod series;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
-use starfarm_protocol::admin::{
-    JobInfo, JobUsage, MonitorScope, MonitorWish, NodeInfo, NodeUsage, Request, Spread,
-};
-use starfarm_protocol::ids::JobId;
-use starfarm_protocol::metric::Metric;
+use starfarm_protocol::admin::{JobInfo, MonitorScope, MonitorWish, NodeInfo, Request};
 
-use super::{Context, usage};
+use super::Context;
 use crate::cli::{About, Follow, Monitor, MonitorSet, MonitorStream};
 use crate::client::Client;
 use crate::failure::{Exit, Failure};
-use crate::human;
-use crate::output::table::{Cell, Column, left, right};
 use crate::output::{Format, Record};
+use series::{Series, of_job, of_node};
 
 /// How often `follow` looks for a new wave.
 const LOOK: Duration = Duration::from_millis(100);
@@ -35,100 +30,6 @@ pub(crate) fn run(context: &mut Context, command: &Monitor) -> Result<(), Failur
             context.printer.text(&openmetrics::text(&all))
         }
     }
-}
-
-/// A figure: of the units of a job, or of a node's machine.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-pub(super) struct Series {
-    pub(super) job: Option<JobId>,
-    pub(super) node: Option<String>,
-    pub(super) metric: &'static str,
-    #[serde(flatten)]
-    pub(super) spread: Spread,
-    /// Units that it is of; 1 for a machine.
-    pub(super) count: u64,
-    /// Nodes that it is from, and those that run the job.
-    pub(super) from: u64,
-    pub(super) of: u64,
-    pub(super) age_seconds: f64,
-}
-
-impl Series {
-    fn amount(&self, amount: f64) -> String {
-        match Metric::from_word(self.metric) {
-            Some(Metric::Cpu | Metric::Gpu) => usage::cores(amount),
-            Some(Metric::Memory) => usage::memory(amount),
-            _ => format!("{}/s", human::bytes(amount as u64)),
-        }
-    }
-
-    fn whose(&self) -> String {
-        match (&self.job, &self.node) {
-            (Some(job), _) => format!("job {}", job.0),
-            (None, Some(node)) => format!("node {node}"),
-            (None, None) => String::new(),
-        }
-    }
-
-    /// For each one the least, mean and greatest; a machine is one.
-    fn spread(&self) -> String {
-        let Spread { min, avg, max, .. } = self.spread;
-        if self.job.is_none() {
-            return "-".to_owned();
-        }
-        [min, avg, max].map(|amount| self.amount(amount)).join(" / ")
-    }
-}
-
-impl Record for Series {
-    const ONE: &'static str = "sample";
-    const MANY: &'static str = "series";
-    const COLUMNS: &'static [Column<Self>] = &[
-        left("of", |series| Cell::new(series.whose())),
-        left("metric", |series| Cell::new(series.metric)),
-        right("all", |series| Cell::new(series.amount(series.spread.sum))),
-        left("unit: min / avg / max", |series| Cell::new(series.spread())),
-        right("units", |series| Cell::new(series.count.to_string())),
-        right("nodes", |series| Cell::new(format!("{} of {}", series.from, series.of))),
-        right("age", |series| Cell::new(human::seconds(series.age_seconds))),
-    ];
-
-    fn quiet(&self) -> String {
-        format!("{} {} {}", self.whose(), self.metric, self.spread.sum)
-    }
-}
-
-fn of_job(id: JobId, usage: &JobUsage) -> Vec<Series> {
-    let JobUsage { cpu_cores, memory_bytes, gpu, io_bytes_per_s, units, from, of, age_seconds } = *usage;
-    let known = [
-        (Metric::Cpu, cpu_cores),
-        (Metric::Memory, memory_bytes),
-        (Metric::Gpu, gpu),
-        (Metric::Io, io_bytes_per_s),
-    ];
-    let series = |(metric, spread): (Metric, Option<Spread>)| {
-        let (job, metric) = (Some(id), metric.word());
-        Some(Series { job, node: None, metric, spread: spread?, count: units, from, of, age_seconds })
-    };
-    known.into_iter().filter_map(series).collect()
-}
-
-fn of_node(name: &str, usage: &NodeUsage) -> Vec<Series> {
-    let known = [
-        (Metric::Cpu, usage.cpu_cores),
-        (Metric::Memory, usage.memory_bytes),
-        (Metric::Gpu, usage.gpu),
-        (Metric::Io, usage.io_bytes_per_s),
-        (Metric::NetworkReceived, usage.received_bytes_per_s),
-        (Metric::NetworkSent, usage.sent_bytes_per_s),
-    ];
-    let series = |(metric, amount): (Metric, Option<f64>)| {
-        let (amount, metric, age_seconds) = (amount?, metric.word(), usage.age_seconds);
-        let spread = Spread { min: amount, avg: amount, max: amount, sum: amount };
-        let node = Some(name.to_owned());
-        Some(Series { job: None, node, metric, spread, count: 1, from: 1, of: 1, age_seconds })
-    };
-    known.into_iter().filter_map(series).collect()
 }
 
 /// The newest figures: jobs first.

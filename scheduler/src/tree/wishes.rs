@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use starfarm_agent_core::Picture;
+use starfarm_overlay_core::front::Front;
 use starfarm_protocol::admin::{MonitorScope, MonitorWish};
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::link::{Scope, Table, WISHES_MAX, Wish};
 use starfarm_protocol::metric::Metric;
-
-use super::{Known, Tree};
 
 /// How often something is measured until somebody wishes otherwise, in microseconds.
 const USUAL_US: u64 = 1_000_000;
@@ -23,7 +23,8 @@ pub(super) struct Wishes {
 }
 
 impl Wishes {
-    fn set(&mut self, wish: MonitorWish) {
+    /// It is to be so from now on.
+    pub(super) fn set(&mut self, wish: MonitorWish) {
         let bits = wish.metrics.into_iter().fold(0, |bits, metric: Metric| bits | 1 << metric as u8);
         let entry = wish.period_us.map(|period_us| (period_us, bits));
         match (wish.scope, entry) {
@@ -36,54 +37,37 @@ impl Wishes {
     }
 }
 
-impl Tree {
-    /// It is to be so from now on; false where there are too many wishes already.
-    pub(crate) fn wish(&self, wish: MonitorWish) -> bool {
-        let mut known = self.known();
-        if known.wishes.jobs.len() + known.wishes.nodes.len() + 1 >= WISHES_MAX && wish.period_us.is_some() {
-            return false;
+impl Wishes {
+    /// Works out the table, which has another version if it is another, for these posts. The picture hears how often it
+    /// is told.
+    pub(super) fn renew(&mut self, front: &Front, picture: &mut Picture) {
+        let wish = |scope, (period_us, metrics): (u64, u64)| Wish { scope, period_us, metrics };
+        let of_nodes = front.posts().filter(|(_, post)| post.level == 0).filter_map(|(id, _)| {
+            let (_, name) = front.node_of(id)?;
+            Some(wish(Scope::Post(id), *self.nodes.get(name)?))
+        });
+        let all = self.all.map(|of| wish(Scope::All, of));
+        let of_jobs = self.jobs.iter().map(|(job, of)| wish(Scope::Job(*job), *of));
+        let wishes: Vec<_> = all.into_iter().chain(of_jobs).chain(of_nodes).collect();
+        if wishes != self.table.wishes {
+            self.table = Table { version: self.table.version + 1, wishes };
+            let periods = self.jobs.iter().map(|(job, (period_us, _))| (*job, *period_us)).collect();
+            picture.set_periods(self.all.map_or(USUAL_US, |(period_us, _)| period_us), periods);
         }
-        known.wishes.set(wish);
-        known.renew_table();
-        drop(known);
-        let _ = self.waker.wake();
-        true
     }
 
     /// Forgets what was wished of jobs that this does not hold for.
-    pub(crate) fn keep_wishes(&self, is_live: impl Fn(JobId) -> bool) {
-        let mut known = self.known();
-        known.wishes.jobs.retain(|job, _| is_live(*job));
-        known.renew_table();
+    pub(super) fn keep(&mut self, is_live: impl Fn(JobId) -> bool) {
+        self.jobs.retain(|job, _| is_live(*job));
+    }
+
+    /// There is room for another.
+    pub(super) fn has_room(&self) -> bool {
+        self.jobs.len() + self.nodes.len() + 1 < WISHES_MAX
     }
 
     /// What all posts are to do.
-    pub(crate) fn table(&self) -> Table {
-        self.known().wishes.table.clone()
-    }
-
-    /// A node of that name has posts.
-    pub(crate) fn has_node(&self, name: &str) -> bool {
-        let known = self.known();
-        known.front.posts().any(|(id, _)| known.front.node_of(id).is_some_and(|(_, of)| of == name))
-    }
-}
-
-impl Known {
-    /// Works out the table, which has another version if it is another.
-    fn renew_table(&mut self) {
-        let wish = |scope, (period_us, metrics): (u64, u64)| Wish { scope, period_us, metrics };
-        let of_nodes = self.front.posts().filter(|(_, post)| post.level == 0).filter_map(|(id, _)| {
-            let (_, name) = self.front.node_of(id)?;
-            Some(wish(Scope::Post(id), *self.wishes.nodes.get(name)?))
-        });
-        let all = self.wishes.all.map(|of| wish(Scope::All, of));
-        let of_jobs = self.wishes.jobs.iter().map(|(job, of)| wish(Scope::Job(*job), *of));
-        let wishes: Vec<_> = all.into_iter().chain(of_jobs).chain(of_nodes).collect();
-        if wishes != self.wishes.table.wishes {
-            self.wishes.table = Table { version: self.wishes.table.version + 1, wishes };
-            let periods = self.wishes.jobs.iter().map(|(job, (period_us, _))| (*job, *period_us)).collect();
-            self.picture.set_periods(self.wishes.all.map_or(USUAL_US, |(period_us, _)| period_us), periods);
-        }
+    pub(super) fn table(&self) -> &Table {
+        &self.table
     }
 }

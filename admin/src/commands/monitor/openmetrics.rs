@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use starfarm_protocol::metric::Metric;
 
-use super::Series;
+use super::series::Series;
 
 /// A metric's name in the text, without what it is of; the unit is its last word.
 fn name(metric: &str) -> &'static str {
