@@ -20,6 +20,9 @@ fn name(metric: &str) -> &'static str {
     }
 }
 
+/// A number of a job.
+type Count = fn(&Series) -> u64;
+
 pub(super) fn text(all: &[Series]) -> String {
     let mut out = String::new();
     let job = |series: &Series| series.job.map(|job| job.0.to_string()).unwrap_or_default();
@@ -42,7 +45,7 @@ pub(super) fn text(all: &[Series]) -> String {
     // Of each job once, whatever is known of it.
     let mut firsts: Vec<&Series> = all.iter().filter(|series| series.job.is_some()).collect();
     firsts.dedup_by_key(|series| series.job);
-    let counts: [(&str, &str, fn(&Series) -> u64); 3] = [
+    let counts: [(&str, &str, Count); 3] = [
         ("units", "units that the figures of a job are of", |series| series.count),
         ("nodes_heard", "nodes that they are from", |series| series.from),
         ("nodes", "nodes that run the job", |series| series.of),
