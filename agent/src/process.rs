@@ -1,7 +1,7 @@
 //! The life of an agent: a process that holds a post, runs its graph, and tells its worker how far it is. It ends when its
 //! worker does.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::TcpListener;
@@ -32,8 +32,10 @@ const NICE: i32 = 10;
 const PAUSE_US: u64 = 1_000_000;
 /// How often a post says how it stands, if nothing else has it say so before.
 const STANDING_US: u64 = 2_000_000;
+/// The farm's clock went back where it is behind by more than this, in microseconds.
+const CLOCK_BACK_US: u64 = 1_000_000;
 /// Bytes of a line of the worker, at most.
-const LINE_BYTES_MAX: usize = 4 << 20;
+const LINE_BYTES_MAX: usize = 64 << 20;
 
 const STDIN: Watch = Watch(0);
 
@@ -213,7 +215,8 @@ impl Agent {
         let timer = self.runtime.next_due_us().zip(self.ahead_us);
         let timer = timer.map(|(due_us, ahead_us)| due_us.saturating_sub(ahead_us));
         let call = self.place.as_ref().and_then(Place::due_us);
-        let standing = self.parent().map(|_| self.standing_us);
+        let says = self.place.as_ref().is_some_and(|place| place.parent.is_some() && !place.is_greeted);
+        let standing = says.then_some(self.standing_us);
         [timer, call, standing].into_iter().flatten().min().unwrap_or(u64::MAX)
     }
 
@@ -227,11 +230,12 @@ impl Agent {
         self.children.limit(order.children_max as usize);
         let is_below = |post: &PostId| order.below.iter().any(|below| below.post == *post);
         self.below.retain(|post, _| is_below(post));
-        let strangers: Vec<_> = self.children.posts().filter(|post| !is_below(post)).collect();
-        for post in strangers {
-            self.children.end(&mut self.reactor, post);
-            self.forget(post);
-        }
+        let strangers: BTreeSet<_> = self.children.posts().filter(|post| !is_below(post)).collect();
+        let before = self.place.iter().flat_map(|place| &place.order.below).map(|below| below.post);
+        let gone: BTreeSet<_> =
+            before.filter(|post| !is_below(post)).chain(strangers.iter().copied()).collect();
+        strangers.into_iter().for_each(|post| self.children.end(&mut self.reactor, post));
+        gone.into_iter().for_each(|post| self.forget(post));
         match &mut self.place {
             Some(place) => {
                 // Whoever is called now may be nobody who is above it.
@@ -245,6 +249,16 @@ impl Agent {
             self.worker.tell(&FromAgent::State(PostState::Linking, None))?;
         }
         Ok(())
+    }
+
+    /// The farm's clock went back: what was measured by the one before would be of a time that has yet to come.
+    fn begin_anew(&mut self, farm_us: u64) {
+        self.sending.clear();
+        if self.begin.level > 0 {
+            let word = Word::Set { key: "anew".to_owned(), value: String::new() };
+            let told = self.runtime.order(Order::Tell(Who::from(graph::GATHER), word), farm_us);
+            debug_assert!(told.is_ok(), "the stage is there, and knows the setting");
+        }
     }
 
     /// A post tells nothing here any more.
@@ -341,7 +355,7 @@ impl Agent {
         let Some(farm_us) = self.farm_us() else { return Ok(()) };
         if self.wishes.table != table {
             self.wishes.take(table);
-            self.heed(farm_us)?;
+            self.heed(farm_us);
         }
         let (now_us, table) = (self.now_us(), Message::Table(self.wishes.table.clone()));
         self.children.tell(&mut self.reactor, &table, now_us);
@@ -349,11 +363,11 @@ impl Agent {
     }
 
     /// Does what the table says, by the farm's clock.
-    fn heed(&mut self, farm_us: u64) -> io::Result<()> {
-        let Some(place) = &self.place else { return Ok(()) };
+    fn heed(&mut self, farm_us: u64) {
+        let Some(place) = &self.place else { return };
         let (who, doors) = ((&self.begin, place.order.post), &self.doors);
-        let heeded = self.wishes.apply(&mut self.runtime, who, doors, farm_us);
-        heeded.map_err(|why| io::Error::other(why.to_string()))
+        // What cannot be had, as where there are too many wishes, is left as it is.
+        let _ = self.wishes.apply(&mut self.runtime, who, doors, farm_us);
     }
 
     /// Whoever was called takes the post in, or does not.
@@ -367,9 +381,14 @@ impl Agent {
                 before.into_iter().for_each(|up| self.reactor.close(up.link));
                 self.sending.begin();
                 self.standing_us = 0;
-                self.ahead_us = Some(farm_us.saturating_sub(now_us));
+                let ahead_us = farm_us.saturating_sub(now_us);
+                let is_back = self.ahead_us.is_some_and(|before| ahead_us + CLOCK_BACK_US < before);
+                self.ahead_us = Some(ahead_us);
                 // The clock may be another scheduler's.
-                self.heed(farm_us)?;
+                if is_back {
+                    self.begin_anew(farm_us);
+                }
+                self.heed(farm_us);
                 for standing in std::mem::take(&mut self.below).into_values() {
                     self.pass_on(standing);
                 }

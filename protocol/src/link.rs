@@ -82,7 +82,7 @@ pub struct Table {
 }
 
 /// Wishes of a table, at most.
-pub const WISHES_MAX: usize = 4_096;
+pub const WISHES_MAX: usize = 512;
 
 /// What is to be measured of something.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,5 +1,6 @@
 //! Orders: what the scheduler wants of a worker beside tasks, over a sealed stream ([`crate::seal::stream`]) that the
-//! worker opens and whose first record is [`ORDERS`]. Each record after it is one JSON object: the worker sends a
+//! worker opens and whose first record is [`ORDERS`]. What follows are JSON objects, each cut into records that begin with 0 if more of it
+//! follows, and with 1 if not: the worker sends a
 //! [`Report`] of all that it has, and hears [`Orders`], all that it should have. Neither says what has changed: both say
 //! what is, so that nothing is lost with a record, a connection, a worker or a scheduler.
 //!
@@ -8,10 +9,12 @@
 
 use core::net::SocketAddr;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::PublicKey;
 use crate::seal::Secret;
+use crate::seal::stream::RECORD_PLAIN_MAX;
 use crate::word::words;
 
 /// First record of a stream that carries orders.
@@ -178,22 +181,78 @@ pub struct Descendant {
     pub secret: Secret,
 }
 
-/// Reads a record.
-///
-/// # Errors
-/// It is none; what is wrong, in words.
-pub fn read<'a, T: Deserialize<'a>>(record: &'a [u8]) -> Result<T, String> {
-    serde_json::from_slice(record).map_err(|error| format!("a record of the orders channel: {error}"))
+/// Bytes of a report or of orders, at most.
+pub const MESSAGE_BYTES_MAX: usize = 64 << 20;
+/// What a record begins with: more records of the same message follow, or none.
+const MORE: u8 = 0;
+const LAST: u8 = 1;
+
+/// A message as records, each as long as a stream takes.
+pub fn write(message: &impl Serialize) -> Vec<Vec<u8>> {
+    let bytes = serde_json::to_vec(message).expect("numbers, words and keys are always JSON");
+    let pieces: Vec<_> = bytes.chunks(RECORD_PLAIN_MAX - 1).collect();
+    let last = pieces.len() - 1;
+    let record = |(n, piece): (usize, &&[u8])| [&[if n == last { LAST } else { MORE }][..], piece].concat();
+    pieces.iter().enumerate().map(record).collect()
 }
 
-/// A record's bytes.
-pub fn write(record: &impl Serialize) -> Vec<u8> {
-    serde_json::to_vec(record).expect("numbers, words and keys are always JSON")
+/// A message that comes in, record by record.
+#[derive(Default, Debug)]
+pub struct Incoming(Vec<u8>);
+
+impl Incoming {
+    /// The next record: the message, once it is whole.
+    ///
+    /// # Errors
+    /// It is none; what is wrong, in words.
+    pub fn take<T: DeserializeOwned>(&mut self, record: &[u8]) -> Result<Option<T>, String> {
+        let wrong = |why: &dyn std::fmt::Display| format!("a record of the orders channel: {why}");
+        let (&mark, piece) = record.split_first().ok_or_else(|| wrong(&"it is empty"))?;
+        if self.0.len() + piece.len() > MESSAGE_BYTES_MAX {
+            return Err(wrong(&"the message is too long"));
+        }
+        self.0.extend_from_slice(piece);
+        match mark {
+            MORE => Ok(None),
+            LAST => {
+                let message = serde_json::from_slice(&std::mem::take(&mut self.0));
+                message.map(Some).map_err(|error| wrong(&error))
+            }
+            _ => Err(wrong(&"it begins with neither 0 nor 1")),
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn read<T: DeserializeOwned>(records: &[Vec<u8>]) -> Result<T, String> {
+        let mut incoming = Incoming::default();
+        let mut came = None;
+        for record in records {
+            assert!(came.is_none() && record.len() <= RECORD_PLAIN_MAX);
+            came = incoming.take(record)?;
+        }
+        came.ok_or_else(|| "it is not whole".to_owned())
+    }
+
+    #[test]
+    fn orders_of_a_post_with_thousands_below_it_come_whole() {
+        let below = |n| Descendant {
+            post: PostId(n),
+            parent: PostId(7),
+            key: PublicKey([6; 32]),
+            secret: Secret([7; 32]),
+        };
+        let (kind, lineage, below) = (PostKind::Cp, Vec::new(), (0..5_000).map(below).collect());
+        let post = PostOrder { post: PostId(7), kind, level: 2, lineage, below, children_max: 64 };
+        let orders = Orders { newest: 6, posts: vec![post] };
+        let records = write(&orders);
+        assert!(records.len() > 10);
+        assert_eq!(read::<Orders>(&records), Ok(orders));
+        assert!(read::<Orders>(&records[1..]).is_err());
+    }
 
     #[test]
     fn what_is_written_is_read() {
@@ -234,12 +293,14 @@ mod tests {
 
     #[test]
     fn what_is_no_record_is_refused_in_words() {
-        for record in [&b""[..], b"{", b"[]", b"{\"heard\":-1,\"posts\":[]}", b"{\"heard\":1}", b"\xFF"] {
-            let why = read::<Report>(record).unwrap_err();
+        for record in
+            [&b""[..], b"\x01{", b"\x01[]", b"\x01{\"heard\":-1,\"posts\":[]}", b"\x01{\"heard\":1}", b"\xFF"]
+        {
+            let why = read::<Report>(&[record.to_vec()]).unwrap_err();
             assert!(why.starts_with("a record of the orders channel: "), "{why}");
         }
-        let later = br#"{"heard":1,"posts":[],"of_a_later_release":true}"#;
-        assert_eq!(read::<Report>(later), Ok(Report { heard: 1, ..Report::default() }));
+        let later = [&[LAST][..], br#"{"heard":1,"posts":[],"of_a_later_release":true}"#].concat();
+        assert_eq!(read::<Report>(&[later]), Ok(Report { heard: 1, ..Report::default() }));
     }
 
     #[test]

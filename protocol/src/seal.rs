@@ -112,7 +112,7 @@ pub use role::{Action, Role};
 pub use session::{Opener, Sealer, Session};
 pub use store::{Claim, EnrolledKey, JoinKey, KeyStore, Meant};
 pub use table::SessionTable;
-pub use vouch::{Vouchers, pair_secret, post_name, post_of};
+pub use vouch::{PairKey, Vouchers, pair_secret, post_name, post_of};
 
 /// Version of the packets above. A scheduler of another version answers in words, so an initiation keeps
 /// its layout for good.

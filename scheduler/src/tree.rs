@@ -4,7 +4,7 @@
 mod info;
 mod wishes;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::TcpStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -136,16 +136,31 @@ impl Tree {
     }
 
     /// A child has said something; whether any of it was news.
-    pub(crate) fn take(&self, child: PostId, data: &Data<'_>) -> bool {
+    pub(crate) fn take(&self, child: PostId, data: &Data<'_>, now_us: u64) -> bool {
         let Ok(triples) = Triples::read(data.triples) else { return false };
-        self.with(|known| known.picture.take(child, data.at_us, triples)).unwrap_or(false)
+        self.with(|known| known.picture.take(child, data.at_us, triples, now_us)).unwrap_or(false)
     }
 
-    /// Drops what is of no use any more: old figures, and the posts of nodes that are not there, or for which that holds.
-    pub(crate) fn tidy(&self, is_gone: impl Fn(&PublicKey) -> bool, now_us: u64) -> Vec<PostId> {
+    /// The nodes that have posts.
+    pub(crate) fn nodes(&self) -> BTreeSet<PublicKey> {
+        self.known().front.posts().map(|(_, post)| post.node).collect()
+    }
+
+    /// Of these nodes, those that have not called since the tree knows of anything.
+    pub(crate) fn strangers(&self, roll: &BTreeMap<String, NodeFacts>) -> Vec<String> {
+        let there = roll.iter().filter(|(_, facts)| facts.is_up).map(|(name, _)| name.as_str());
+        self.known().front.strangers(there).into_iter().map(str::to_owned).collect()
+    }
+
+    /// Jobs that something was wished of.
+    pub(crate) fn wished(&self) -> Vec<JobId> {
+        self.known().wishes.jobs().collect()
+    }
+
+    /// Drops what is of no use any more: old figures, and the posts of nodes that are not there, and of these.
+    pub(crate) fn tidy(&self, mut gone: Vec<PublicKey>, now_us: u64) -> Vec<PostId> {
         let tidied = self.with(|known| {
             known.picture.tidy(now_us);
-            let mut gone: Vec<_> = known.front.posts().map(|(_, post)| post.node).filter(is_gone).collect();
             gone.extend(known.front.gone());
             gone.sort_unstable();
             gone.dedup();

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 use starfarm_protocol::ids::PublicKey;
-use starfarm_protocol::orders::{self, ORDERS, PostId, Report};
+use starfarm_protocol::orders::{self, Incoming, ORDERS, PostId, Report};
 use starfarm_protocol::seal::{Line, NoLine};
 
 pub(crate) use crate::posts::Ways;
@@ -128,10 +128,15 @@ impl Caller {
         let Some(scheduler) = self.scheduler else { return Ok(()) };
         loop {
             let report = self.posts.report(self.newest);
-            let record = orders::write(&report);
+            let records = orders::write(&report);
             let line = self.line(scheduler)?;
-            line.send(&record)?;
-            let orders: orders::Orders = orders::read(line.receive()?).map_err(io::Error::other)?;
+            records.iter().try_for_each(|record| line.send(record))?;
+            let mut incoming = Incoming::default();
+            let orders: orders::Orders = loop {
+                if let Some(orders) = incoming.take(line.receive()?).map_err(io::Error::other)? {
+                    break orders;
+                }
+            };
             let from = line.io().local_addr()?.ip();
             self.pause = PAUSE;
             self.newest = orders.newest;

@@ -18,16 +18,18 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    pub(crate) fn emit(&mut self, slot: usize, output: usize, put: impl FnOnce(&mut Message<'_>)) {
+    /// Takes a message; false where there is no room for any, and none was put together.
+    pub(crate) fn emit(&mut self, slot: usize, output: usize, put: impl FnOnce(&mut Message<'_>)) -> bool {
         if self.messages.len() == MESSAGES_MAX || self.bytes.len() > BYTES_MAX {
             self.dropped += 1;
-            return;
+            return false;
         }
         let start = self.bytes.len();
         put(&mut Message::new(&mut self.bytes, &mut self.left_out));
         if self.bytes.len() > start {
             self.messages.push((slot, output, self.bytes.len()));
         }
+        true
     }
 
     pub(crate) fn clear(&mut self) {

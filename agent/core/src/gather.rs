@@ -19,6 +19,10 @@ use crate::words::{Hook, Order, Side, TimerName, When, Who, Word};
 /// Jobs, and machines of a child, at most: what is told of more is counted as not taken.
 const JOBS_MAX: usize = 10_000;
 const MACHINES_MAX: usize = 100_000;
+/// Bytes of a message of machines, about: a link takes no more than four times as many.
+const MESSAGE_BYTES: usize = 16 << 10;
+/// How often jobs of which nobody tells any more are looked for, in microseconds.
+const PRUNE_US: u64 = 5_000_000;
 /// The outputs.
 const JOB: usize = 0;
 const SYSTEM: usize = 1;
@@ -32,6 +36,8 @@ pub struct Gather {
     periods: BTreeMap<JobId, u64>,
     jobs: BTreeMap<JobId, Wave<Group>>,
     machines: Wave<Vec<Group>>,
+    /// When it was looked at last what nobody tells of any more.
+    pruned_us: u64,
     /// When the stage wants to be told, and by which timer.
     due_us: Option<u64>,
     /// Messages of which something came when its wave was over.
@@ -101,6 +107,7 @@ impl Gather {
             periods: BTreeMap::new(),
             jobs: BTreeMap::new(),
             machines: Wave::default(),
+            pruned_us: 0,
             due_us: None,
             late,
             outputs: [None; OUTPUTS.len()],
@@ -144,6 +151,10 @@ impl Gather {
             }
         }
         self.late.set(self.late.get() + u64::from(is_late));
+        if now_us.saturating_sub(self.pruned_us) >= PRUNE_US {
+            self.pruned_us = now_us;
+            self.prune(now_us, context);
+        }
         self.ask_for_time(context);
     }
 
@@ -197,7 +208,7 @@ impl Gather {
         let Some(of) = self.jobs.get_mut(&job) else { return };
         let Some(wave) = of.close() else { return };
         let at_us = wave * period_us;
-        of.parts.retain(|_, part| part.at_us + KNOWN_US > at_us);
+        of.parts.retain(|_, part| part.at_us.saturating_add(KNOWN_US) > at_us);
         let mut sum: Option<Group> = None;
         for part in of.parts.values().filter(|part| !part.what.is_over()) {
             let none =
@@ -225,26 +236,61 @@ impl Gather {
     fn close_machines(&mut self, context: &mut Context<'_>) {
         let Some(wave) = self.machines.close() else { return };
         let (period_us, output) = (self.period_us, self.outputs[SYSTEM]);
-        self.machines.parts.retain(|_, part| part.at_us + KNOWN_US > wave * period_us);
+        self.machines.parts.retain(|_, part| part.at_us.saturating_add(KNOWN_US) > wave * period_us);
         let parts = self.machines.parts.values().filter(|part| part.at_us / period_us + 1 >= wave);
         let mut all = parts.flat_map(|part| &part.what).peekable();
         let Some(output) = output else { return };
         while all.peek().is_some() {
-            context.emit(output, |message| {
-                let mut room = TRIPLES_MAX;
-                while let Some(group) = all.next_if(|group| group.triples() <= room) {
-                    room -= group.triples();
+            let went = context.emit(output, |message| {
+                let (mut triples, mut bytes) = (TRIPLES_MAX, MESSAGE_BYTES);
+                while let Some(group) =
+                    all.next_if(|group| group.triples() <= triples && group.bytes() <= bytes)
+                {
+                    (triples, bytes) = (triples - group.triples(), bytes - group.bytes());
                     group.put(message);
                 }
             });
+            if !went {
+                return;
+            }
+        }
+    }
+
+    /// Forgets what nobody has told of for long.
+    fn prune(&mut self, now_us: u64, context: &mut Context<'_>) {
+        for (job, of) in &mut self.jobs {
+            let period_us = self.periods.get(job).copied().unwrap_or(self.period_us);
+            let known_us = KNOWN_US.max(period_us.saturating_mul(3));
+            of.parts.retain(|_, part| part.at_us.saturating_add(known_us) > now_us);
+        }
+        self.end_those_of_nobody(now_us, context);
+    }
+
+    /// It is said once that nobody runs a job any more.
+    fn end_those_of_nobody(&mut self, now_us: u64, context: &mut Context<'_>) {
+        let of_nobody = |(job, of): (&JobId, &Wave<Group>)| of.parts.is_empty().then_some(*job);
+        let gone: Vec<_> = self.jobs.iter().filter_map(of_nobody).collect();
+        for job in gone {
+            self.jobs.remove(&job);
+            let group = Group { at_us: now_us, job: Some(job), from: 0, of: 0, ..Group::of_nobody() };
+            if let Some(output) = self.outputs[JOB] {
+                context.emit(output, |message| group.put(message));
+            }
         }
     }
 
     /// A post is no child any more: others tell what it told.
-    fn forget(&mut self, child: PostId) {
+    fn forget(&mut self, child: PostId, context: &mut Context<'_>) {
         self.machines.parts.remove(&child);
         self.jobs.values_mut().for_each(|of| drop(of.parts.remove(&child)));
-        self.jobs.retain(|_, of| !of.parts.is_empty());
+        self.end_those_of_nobody(context.now_us(), context);
+    }
+
+    /// The clock goes another way: what was told by the one before says nothing.
+    fn begin_anew(&mut self) {
+        self.jobs.clear();
+        self.machines = Wave::default();
+        (self.due_us, self.pruned_us) = (None, 0);
     }
 }
 
@@ -271,7 +317,7 @@ impl Stage for Gather {
         let (Some(child), Some(at_us)) = (number(ids::POST).map(PostId), number(ids::AT)) else {
             return context.not_taken(1);
         };
-        self.take(child, groups(child, at_us, values), context);
+        self.take(child, groups(child, at_us, values, context.now_us()), context);
     }
 
     fn told(&mut self, word: &Word, context: &mut Context<'_>) -> Result<(), String> {
@@ -291,7 +337,11 @@ impl Stage for Gather {
             }
             Word::Set { key, value } if key == "gone" => {
                 let child = value.parse().map_err(|_| format!("`{value}` is no post's number"))?;
-                self.forget(PostId(child));
+                self.forget(PostId(child), context);
+                Ok(())
+            }
+            Word::Set { key, .. } if key == "anew" => {
+                self.begin_anew();
                 Ok(())
             }
             Word::Set { key, value } if key == "periods" => {
@@ -299,7 +349,7 @@ impl Stage for Gather {
                 set.ok_or_else(|| format!("`{value}` are no periods such as `1000000 7=100000`"))
             }
             Word::Set { key, .. } => {
-                Err(format!("`gather` has the settings `gone` and `periods`, and not `{key}`"))
+                Err(format!("`gather` has the settings `anew`, `gone` and `periods`, and not `{key}`"))
             }
             _ => Ok(()),
         }

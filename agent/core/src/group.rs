@@ -67,14 +67,24 @@ impl Group {
         self.figures.iter().for_each(|(metric, summary)| message.put(ids::of(*metric), &summary.write()));
     }
 
+    /// Bytes that [`Group::put`] puts, at most.
+    pub(crate) fn bytes(&self) -> usize {
+        self.figures.len() * 36 + 5 * 12
+    }
+
     /// Triples that [`Group::put`] puts, at most.
     pub(crate) fn triples(&self) -> usize {
         self.figures.len() + 5
     }
 }
 
-/// Reads a message of that post, measured at that time unless it says otherwise. Ids that are not known are passed over.
-pub(crate) fn groups(post: PostId, at_us: u64, triples: Triples<'_>) -> Vec<Group> {
+/// Clocks of posts differ by no more than this, in microseconds.
+pub(crate) const AHEAD_US: u64 = 2_000_000;
+
+/// Reads a message of that post, measured at that time unless it says otherwise, and not later than now. Ids that are not known
+/// are passed over.
+pub(crate) fn groups(post: PostId, at_us: u64, triples: Triples<'_>, now_us: u64) -> Vec<Group> {
+    let latest_us = now_us.saturating_add(AHEAD_US);
     let mut groups: Vec<Group> = Vec::new();
     let (mut about, mut is_new) = ((post, at_us, None), true);
     for triple in triples {
@@ -84,7 +94,7 @@ pub(crate) fn groups(post: PostId, at_us: u64, triples: Triples<'_>) -> Vec<Grou
             (ids::JOB, Some(number)) => about.2 = Some(JobId(number)),
             (id, number) => {
                 if std::mem::take(&mut is_new) {
-                    groups.push(Group::new(about.0, about.1, about.2));
+                    groups.push(Group::new(about.0, about.1.min(latest_us), about.2));
                 }
                 let Some(group) = groups.last_mut() else { continue };
                 match (id, number) {
@@ -120,8 +130,8 @@ mod tests {
             all.iter().for_each(|group| group.put(&mut message));
             assert!(all.iter().all(|group| group.triples() >= group.figures.len() + 2));
             let triples = Triples::read(&out).unwrap();
-            assert_eq!(groups(PostId(9), 1, triples), all);
+            assert_eq!(groups(PostId(9), 1, triples, 7), all);
         }
-        assert_eq!(groups(PostId(9), 1, Triples::default()), []);
+        assert_eq!(groups(PostId(9), 1, Triples::default(), 1), []);
     }
 }

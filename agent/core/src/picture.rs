@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::orders::PostId;
 
-use crate::group::{Figures, Group, groups};
+use crate::group::{AHEAD_US, Figures, Group, groups};
 use crate::values::Triples;
 
 /// Figures that are older say nothing of what is now, in microseconds.
@@ -27,6 +27,7 @@ pub struct Picture {
     /// How often something is told, if it is known: of all, and of jobs that have a period of their own.
     period_us: u64,
     periods: BTreeMap<JobId, u64>,
+    of_posts: BTreeMap<PostId, u64>,
 }
 
 /// What a job uses.
@@ -45,11 +46,16 @@ pub struct JobFigures {
 }
 
 impl Picture {
-    /// A child has said something, measured at that time; whether any of it is newer than what is known.
-    pub fn take(&mut self, child: PostId, at_us: u64, triples: Triples<'_>) -> bool {
+    /// A child has said something, measured at that time; whether any of it is newer than what is known. What is known to be
+    /// of a time that has yet to come is of a clock that went back.
+    pub fn take(&mut self, child: PostId, at_us: u64, triples: Triples<'_>, now_us: u64) -> bool {
         let mut is_news = false;
-        for group in groups(child, at_us, triples) {
-            let is_newer = |known: Option<&Group>| known.is_none_or(|known| known.at_us <= group.at_us);
+        for group in groups(child, at_us, triples, now_us) {
+            let is_newer = |known: Option<&Group>| {
+                known.is_none_or(|known| {
+                    known.at_us <= group.at_us || known.at_us > now_us.saturating_add(AHEAD_US)
+                })
+            };
             let Some(job) = group.job else {
                 let known = self.machines.get(&group.post);
                 if is_newer(known) && (known.is_some() || self.machines.len() < MACHINES_MAX) {
@@ -58,6 +64,9 @@ impl Picture {
                 }
                 continue;
             };
+            if self.periods.get(&job) == Some(&0) {
+                continue;
+            }
             let jobs = self.jobs.entry(child).or_default();
             let known = jobs.get(&job);
             if !is_newer(known) || known.is_none() && jobs.len() == JOBS_MAX {
@@ -73,15 +82,22 @@ impl Picture {
         is_news
     }
 
-    /// So often something is told from now on, in microseconds: of all, and of jobs that have a period of their own.
-    pub fn set_periods(&mut self, period_us: u64, periods: BTreeMap<JobId, u64>) {
-        (self.period_us, self.periods) = (period_us, periods);
+    /// So often something is told from now on, in microseconds, 0 for never: of all, and of jobs and posts that have a period of their own.
+    pub fn set_periods(&mut self, period_us: u64, jobs: BTreeMap<JobId, u64>, posts: BTreeMap<PostId, u64>) {
+        (self.period_us, self.periods, self.of_posts) = (period_us, jobs, posts);
+        let periods = &self.periods;
+        self.jobs.values_mut().for_each(|jobs| jobs.retain(|job, _| periods.get(job) != Some(&0)));
+    }
+
+    /// So often a child tells of a job, or of its machine.
+    fn period_of(&self, post: PostId, job: Option<JobId>) -> u64 {
+        let own = job.and_then(|job| self.periods.get(&job));
+        own.or_else(|| self.of_posts.get(&post)).copied().unwrap_or(self.period_us)
     }
 
     /// Figures of that age say what is now.
-    fn is_fresh(&self, job: Option<JobId>, age_us: u64) -> bool {
-        let own = job.and_then(|job| self.periods.get(&job)).copied();
-        age_us <= FRESH_US.max(own.unwrap_or(self.period_us).saturating_mul(3))
+    fn is_fresh(&self, post: PostId, job: Option<JobId>, age_us: u64) -> bool {
+        age_us <= FRESH_US.max(self.period_of(post, job).saturating_mul(3))
     }
 
     /// A post has gone for good.
@@ -97,14 +113,14 @@ impl Picture {
 
     /// Drops what is too old to be of use.
     pub fn tidy(&mut self, now_us: u64) {
-        let (all_us, periods) = (self.period_us, &self.periods);
-        let is_known = |group: &Group| {
-            let own = group.job.and_then(|job| periods.get(&job)).copied();
-            let known_us = KNOWN_US.max(own.unwrap_or(all_us).saturating_mul(3));
+        let (mut machines, mut jobs) = (std::mem::take(&mut self.machines), std::mem::take(&mut self.jobs));
+        let is_known = |child: PostId, group: &Group| {
+            let known_us = KNOWN_US.max(self.period_of(child, group.job).saturating_mul(3));
             group.at_us.saturating_add(known_us) > now_us
         };
-        self.machines.retain(|_, group| is_known(group));
-        self.jobs.values_mut().for_each(|jobs| jobs.retain(|_, group| is_known(group)));
+        machines.retain(|post, group| is_known(*post, group));
+        jobs.iter_mut().for_each(|(child, jobs)| jobs.retain(|_, group| is_known(*child, group)));
+        (self.machines, self.jobs) = (machines, jobs);
         self.jobs.retain(|_, jobs| !jobs.is_empty());
     }
 
@@ -112,18 +128,22 @@ impl Picture {
     pub fn machine(&self, post: PostId, now_us: u64) -> Option<(&Figures, u64)> {
         let group = self.machines.get(&post)?;
         let age_us = now_us.saturating_sub(group.at_us);
-        self.is_fresh(None, age_us).then_some((&group.figures, age_us))
+        self.is_fresh(post, None, age_us).then_some((&group.figures, age_us))
     }
 
     /// What each job uses that runs anywhere.
     pub fn jobs(&self, now_us: u64) -> BTreeMap<JobId, JobFigures> {
         let mut all = BTreeMap::<JobId, (Group, u64)>::new();
-        for (job, told) in self.jobs.values().flatten() {
+        let told = self
+            .jobs
+            .iter()
+            .flat_map(|(child, jobs)| jobs.iter().map(move |(job, told)| (*child, job, told)));
+        for (child, job, told) in told {
             let none = || Group { units: 0, from: 0, of: 0, figures: Figures::new(), ..told.clone() };
             let (sum, oldest_us) = all.entry(*job).or_insert_with(|| (none(), 0));
             sum.of += told.of;
             let age_us = now_us.saturating_sub(told.at_us);
-            if self.is_fresh(Some(*job), age_us) {
+            if self.is_fresh(child, Some(*job), age_us) {
                 sum.add(told);
                 *oldest_us = age_us.max(*oldest_us);
             }
@@ -156,7 +176,7 @@ mod tests {
 
     fn said(picture: &mut Picture, post: u64, values: &[(ValueId, u64)], at_us: u64) -> bool {
         let bytes = message(values);
-        picture.take(PostId(post), at_us, Triples::read(&bytes).unwrap())
+        picture.take(PostId(post), at_us, Triples::read(&bytes).unwrap(), at_us.max(3 * SECOND_US))
     }
 
     fn of_job(job: u64, units: u64, cpu: u64) -> [(ValueId, u64); 3] {
@@ -218,6 +238,18 @@ mod tests {
         said(&mut picture, 1, &of_job(7, 2, 900), 0);
         said(&mut picture, 1, &of_job(7, 0, 0), 1);
         assert!(picture.jobs(1).is_empty());
+    }
+
+    #[test]
+    fn of_a_job_that_is_not_to_be_measured_nothing_is_known() {
+        let mut picture = Picture::default();
+        said(&mut picture, 1, &of_job(7, 2, 900), 0);
+        picture.set_periods(SECOND_US, BTreeMap::from([(JobId(7), 0)]), BTreeMap::new());
+        assert!(picture.jobs(1).is_empty() && !said(&mut picture, 1, &of_job(7, 2, 900), 1));
+        picture.set_periods(SECOND_US, BTreeMap::new(), BTreeMap::from([(PostId(1), 60 * SECOND_US)]));
+        said(&mut picture, 1, &of_job(7, 2, 900), 1);
+        picture.tidy(150 * SECOND_US);
+        assert_eq!(picture.jobs(150 * SECOND_US)[&JobId(7)].from, 1, "it tells once a minute");
     }
 
     #[test]

@@ -54,9 +54,10 @@ impl Context<'_> {
         self.now_us
     }
 
-    /// Sends what `put` puts into a message to everybody whose input is linked to this output.
-    pub fn emit(&mut self, output: usize, put: impl FnOnce(&mut Message<'_>)) {
-        self.flow.emit(self.slot, output, put);
+    /// Sends what `put` puts into a message to everybody whose input is linked to this output; false where there is no room for
+    /// it, which is counted.
+    pub fn emit(&mut self, output: usize, put: impl FnOnce(&mut Message<'_>)) -> bool {
+        self.flow.emit(self.slot, output, put)
     }
 
     /// Asks to be told [`Word::WaveIsOver`] once all timers that have fired have told all their subscribers, and what came of

@@ -10,7 +10,7 @@ mod grow;
 mod known;
 mod orders;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use starfarm_protocol::ids::PublicKey;
 use starfarm_protocol::link::Standing;
@@ -18,6 +18,8 @@ use starfarm_protocol::orders::{FRONT_LEVEL, Orders, POSTS_MAX, PostId, PostKind
 
 pub use known::{FANOUT, Front, NodeFacts, Post, Settings};
 
+/// So few posts are planned for whenever somebody calls.
+const FEW: usize = 64;
 /// A node that so many rolls in a row do not name is not there.
 const ROLLS_MISSING: u32 = 10;
 
@@ -37,7 +39,11 @@ impl Front {
             self.learn(node, told, now_us);
         }
         self.want_back_end(node, now_us);
-        self.settle(now_us);
+        if self.posts.len() <= FEW {
+            self.settle(now_us);
+        }
+        // Where many call, all is planned for all of them at once, soon.
+        self.write_orders_of(&node, now_us);
         let known = self.nodes.get_mut(&node).expect("it was put there");
         Orders { newest: known.newest, posts: known.told.clone() }
     }
@@ -51,7 +57,10 @@ impl Front {
             let has_be =
                 || known.posts.iter().any(|post| self.posts.get(post).is_some_and(|post| post.level == 0));
             let is_be = told.kind == PostKind::Be && told.level == 0 && !has_be();
-            // Once all is planned, a CP that nobody planned ends.
+            // A number that was not given yet is nobody's; and once all is planned, a CP that nobody planned ends.
+            if told.post.0 >= self.next {
+                return;
+            }
             let is_wanted = is_be || is_cp && self.collecting.is_some() && told.level < FRONT_LEVEL;
             if told.post == PostId::FRONT || self.posts.contains_key(&told.post) || !is_wanted {
                 return;
@@ -60,8 +69,12 @@ impl Front {
             let mut post = Post::new(node, (told.kind, told.level), now_us);
             post.parent = told.parent;
             self.posts.insert(told.post, post);
+            self.is_heir |= told.post.0 < self.first;
         }
-        let post = self.posts.get_mut(&told.post).expect("its node lists it");
+        let Some(post) = self.posts.get_mut(&told.post).filter(|post| post.node == node) else { return };
+        if !std::mem::replace(&mut post.is_told, true) {
+            post.since_us = now_us;
+        }
         (post.state, post.pid) = (told.state, told.pid);
         if post.key != told.key || post.addresses != told.addresses {
             (post.key, post.since_us, self.dirty) = (told.key, now_us, true);
@@ -73,7 +86,7 @@ impl Front {
     /// Each node has a back end.
     fn want_back_end(&mut self, node: PublicKey, now_us: u64) {
         let known = &self.nodes[&node];
-        if !known.posts.iter().any(|post| self.posts[post].level == 0) {
+        if !known.posts.iter().any(|post| self.posts.get(post).is_some_and(|post| post.level == 0)) {
             self.add(node, (PostKind::Be, 0), now_us);
         }
     }
@@ -100,6 +113,12 @@ impl Front {
             self.dirty |= node.facts.as_ref().map(of) != Some(of(&facts));
             node.facts = Some(facts);
         }
+    }
+
+    /// Of these nodes, those that have not called since it knows of anything.
+    pub fn strangers<'a>(&self, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+        let known: BTreeSet<_> = self.nodes.values().map(|node| node.name.as_str()).collect();
+        names.filter(|name| !known.contains(name)).collect()
     }
 
     /// Nodes that are not there.

@@ -13,11 +13,26 @@ use super::role::Role;
 use super::store::Claim;
 use crate::ids::{JoinKeyId, PublicKey};
 
+/// What the secrets of all pairs follow from.
+#[derive(Clone)]
+pub struct PairKey(Zeroizing<[u8; 32]>);
+
+impl PairKey {
+    /// That of the scheduler with this key.
+    pub fn of(scheduler: &StaticKey) -> Self {
+        Self(Zeroizing::new(blake3::derive_key("starfarm 2026 peer v1", &scheduler.private().0)))
+    }
+
+    /// The secret of a caller and of whom it calls.
+    pub fn secret(&self, caller: &PublicKey, called: &PublicKey) -> Secret {
+        let pair = [caller.0, called.0].concat();
+        Secret(*blake3::keyed_hash(&self.0, &pair).as_bytes())
+    }
+}
+
 /// The secret of a caller and of whom it calls, as the scheduler with this key makes it.
 pub fn pair_secret(scheduler: &StaticKey, caller: &PublicKey, called: &PublicKey) -> Secret {
-    let key = Zeroizing::new(blake3::derive_key("starfarm 2026 peer v1", &scheduler.private().0));
-    let pair = [caller.0, called.0].concat();
-    Secret(*blake3::keyed_hash(&key, &pair).as_bytes())
+    PairKey::of(scheduler).secret(caller, called)
 }
 
 /// What the name of a post in a handshake begins with; its number follows.

@@ -1,7 +1,8 @@
 //! The tree thread: it has the links of the posts below the front, and puts what they say into the picture. It owns
 //! nothing that counts: the farm goes on without it.
 
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use starfarm_overlay_core::front::{Front, NodeFacts};
 use starfarm_overlay_core::lanes::Lane;
 use starfarm_overlay_core::plan::Features;
 use starfarm_protocol::admin::Response;
-use starfarm_protocol::ids::Epoch;
+use starfarm_protocol::ids::{Epoch, JobId, PublicKey};
 use starfarm_protocol::link::{Message, Table};
 use starfarm_protocol::orders::{FRONT_LEVEL, PostId};
 use starfarm_protocol::seal::StaticKey;
@@ -31,6 +32,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// How often what is of no use any more is dropped, and how often the farm is asked which nodes there are, in microseconds.
 const TIDY_US: u64 = 5_000_000;
 const ROLL_US: u64 = 1_000_000;
+/// How often nodes that are there and do not call are rung.
+const STRANGERS_US: u64 = 30_000_000;
 
 /// The tree of posts and its links, where somebody wants to see.
 #[expect(clippy::type_complexity, reason = "what the thread takes")]
@@ -61,7 +64,18 @@ pub(crate) fn spawn(
         loop {
             let (children, table) = (Children::of(FRONT_LEVEL), Table::default());
             let dispatcher = dispatcher.clone();
-            let root = Root { house: &house, tree: &tree, dispatcher, children, late: 0, table };
+            let (bells, answer) = (BTreeMap::new(), Arc::default());
+            let root = Root {
+                house: &house,
+                tree: &tree,
+                dispatcher,
+                children,
+                late: 0,
+                table,
+                bells,
+                answer,
+                strangers_us: 0,
+            };
             match caught(|| root.run(&mut reactor, &arrivals)) {
                 Ok(Ok(())) => return,
                 Ok(Err(error)) => {
@@ -87,6 +101,19 @@ struct Root<'a> {
     late: u64,
     /// What posts were told to measure.
     table: Table,
+    /// Whom to ring, and for which orders.
+    bells: BTreeMap<String, u64>,
+    /// What the farm has said since it was looked at last.
+    answer: Arc<Mutex<Option<Answer>>>,
+    /// When nodes that do not call are rung next.
+    strangers_us: u64,
+}
+
+/// What the farm says of itself.
+struct Answer {
+    roll: BTreeMap<String, NodeFacts>,
+    /// Of the jobs that something was wished of, those that have not ended.
+    live: BTreeSet<JobId>,
 }
 
 impl Root<'_> {
@@ -116,10 +143,11 @@ impl Root<'_> {
                 self.table = table;
             }
             self.tree.stands(self.children.count() as u32, self.children.counts((0, 0), self.late));
-            let bells = self.tree.settle(now_us);
-            if !bells.is_empty() || now_us >= roll_us {
+            self.pick_up(now_us);
+            self.bells.extend(self.tree.settle(now_us));
+            if !self.bells.is_empty() || now_us >= roll_us {
                 roll_us = now_us + ROLL_US;
-                self.ask(bells);
+                self.ask();
             }
             if now_us >= tidy_us {
                 tidy_us = now_us + TIDY_US;
@@ -129,37 +157,55 @@ impl Root<'_> {
         Ok(())
     }
 
-    /// Has the dispatcher ring for new orders, and say which nodes there are. Nobody waits for that.
-    fn ask(&self, bells: std::collections::BTreeMap<String, u64>) {
-        let tree = Arc::clone(self.tree);
+    /// Has the dispatcher ring for new orders, and say which nodes there are. Nobody waits for that, and it waits for nobody:
+    /// what it says is picked up at the next turn.
+    fn ask(&mut self) {
+        let (bells, jobs, answer) = (self.bells.clone(), self.tree.wished(), Arc::clone(&self.answer));
         let act = move |farm: &mut starfarm_scheduler_core::Farm, _: u64, _: &mut _| {
             farm.ring(&bells);
             let facts = |(name, is_up, computes): (Name, bool, bool)| {
-                let facts =
-                    NodeFacts { is_up, carries_only: is_up && !computes, features: Features::default() };
-                (name.to_string(), facts)
+                let carries_only = is_up && !computes;
+                (name.to_string(), NodeFacts { is_up, carries_only, features: Features::default() })
             };
-            tree.on_roll(&farm.roll().into_iter().map(facts).collect());
-            tree.keep_wishes(|job| farm.has_live(job));
+            let roll = farm.roll().into_iter().map(facts).collect();
+            let live = jobs.into_iter().filter(|job| farm.has_live(*job)).collect();
+            *answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(Answer { roll, live });
             Response::Done
         };
         let question = Question { act: Box::new(act), reply: oneshot::channel().0 };
-        // Without room bells wait for the next heartbeat of the workers' own: what they have is said then.
-        let _ = self.dispatcher.try_send(Input::Ask(question));
+        // Without room it is asked again, and the bells are rung then.
+        if self.dispatcher.try_send(Input::Ask(question)).is_ok() {
+            self.bells.clear();
+        }
+    }
+
+    /// Takes up what the farm has said.
+    fn pick_up(&mut self, now_us: u64) {
+        let answer = self.answer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(Answer { roll, live }) = answer else { return };
+        self.tree.on_roll(&roll);
+        self.tree.keep_wishes(|job| live.contains(&job));
+        // Nodes that are there, and of which the tree knows nothing: it may have forgotten them.
+        if now_us >= self.strangers_us {
+            self.strangers_us = now_us + STRANGERS_US;
+            self.bells.extend(self.tree.strangers(&roll).into_iter().map(|name| (name, now_us)));
+        }
     }
 
     fn tidy(&mut self, reactor: &mut Reactor, now_us: u64) {
+        let nodes = self.tree.nodes();
         let keys = self.house.keys.lock().expect("a panic under the lock ends the process");
-        let gone = self.tree.tidy(|node| keys.key(node).is_none_or(|entry| entry.revoked), now_us);
+        let is_gone = |node: &PublicKey| keys.key(node).is_none_or(|entry| entry.revoked);
+        let gone: Vec<_> = nodes.into_iter().filter(is_gone).collect();
         drop(keys);
-        for post in gone {
+        for post in self.tree.tidy(gone, now_us) {
             self.children.end(reactor, post);
         }
     }
 
     fn hear(&mut self, reactor: &mut Reactor, link: LinkId, record: &[u8], now_us: u64) {
         match self.children.hear(reactor, link, record) {
-            Said::Data(post, data) => self.late += u64::from(!self.tree.take(post, &data)),
+            Said::Data(post, data) => self.late += u64::from(!self.tree.take(post, &data, now_us)),
             Said::Standing(standing) => self.tree.on_standing(standing, now_us),
             Said::Gone(post) => self.tree.on_gone(post),
             Said::Nothing => {}

@@ -51,14 +51,24 @@ impl Wishes {
         let wishes: Vec<_> = all.into_iter().chain(of_jobs).chain(of_nodes).collect();
         if wishes != self.table.wishes {
             self.table = Table { version: self.table.version + 1, wishes };
-            let periods = self.jobs.iter().map(|(job, (period_us, _))| (*job, *period_us)).collect();
-            picture.set_periods(self.all.map_or(USUAL_US, |(period_us, _)| period_us), periods);
+            let jobs = self.jobs.iter().map(|(job, (period_us, _))| (*job, *period_us)).collect();
+            let of_post = |wish: &Wish| match wish.scope {
+                Scope::Post(post) => Some((post, wish.period_us)),
+                _ => None,
+            };
+            let posts = self.table.wishes.iter().filter_map(of_post).collect();
+            picture.set_periods(self.all.map_or(USUAL_US, |(period_us, _)| period_us), jobs, posts);
         }
     }
 
     /// Forgets what was wished of jobs that this does not hold for.
     pub(super) fn keep(&mut self, is_live: impl Fn(JobId) -> bool) {
         self.jobs.retain(|job, _| is_live(*job));
+    }
+
+    /// Jobs that something was wished of.
+    pub(super) fn jobs(&self) -> impl Iterator<Item = JobId> {
+        self.jobs.keys().copied()
     }
 
     /// There is room for another.

@@ -295,7 +295,7 @@ fn what_is_measured_and_how_often_is_said_while_it_runs() {
         (&["--node", "nobody", "--off"], 4),
         (&["--all", "--period=0.01"], 2),
     ] {
-        farm.cli(&[&["monitor", "set"][..], &wrong[..]].concat()).exits(code);
+        farm.cli(&[&["monitor", "set"][..], wrong].concat()).exits(code);
     }
     farm.cli(&["job", "cancel", &other]).exits(0);
     farm.cli(&["monitor", "set", "--job", &other, "--off"]).exits(4);

@@ -54,9 +54,9 @@ fn want_no_post(mut socket: TcpStream, mut stream: Stream) -> io::Result<()> {
     loop {
         let body = frame(&mut socket)?;
         stream.opener.open(&body, &mut record).map_err(io::Error::other)?;
-        orders::read::<orders::Report>(&record).unwrap();
+        orders::Incoming::default().take::<orders::Report>(&record).unwrap().unwrap();
         let mut answer = Vec::new();
-        stream.sealer.seal(&orders::write(&orders::Orders::default()), &mut answer).unwrap();
+        stream.sealer.seal(&orders::write(&orders::Orders::default())[0], &mut answer).unwrap();
         socket.write_all(&answer)?;
     }
 }

@@ -38,7 +38,8 @@ impl Stage for Desk {
 
     fn data(&mut self, _: usize, values: Triples<'_>, _: &mut Context<'_>) {
         let mut kept = self.0.borrow_mut();
-        kept.1.push(groups(PostId(0), 0, values).iter().map(said).collect::<Vec<_>>().join(", "));
+        kept.1
+            .push(groups(PostId(0), 0, values, u64::MAX / 2).iter().map(said).collect::<Vec<_>>().join(", "));
     }
 }
 
@@ -182,4 +183,42 @@ fn a_job_with_a_period_of_its_own_has_waves_of_its_own() {
         let periods = Word::Set { key: "periods".into(), value: wrong.into() };
         assert!(post.runtime.order(Order::Tell(Who::from("gather"), periods), 0).is_err(), "{wrong}");
     }
+}
+
+#[test]
+fn a_job_of_which_nobody_tells_any_more_is_forgotten_and_that_is_said() {
+    let mut post = Post::new();
+    let s = SECOND_US;
+    post.tell(1, s, s, job(7, 1, 1));
+    let machine = Group { post: PostId(1), job: None, ..job(0, 0, 1) };
+    let told: Vec<_> = (2..50).flat_map(|n| post.tell(1, n * s, n * s, machine.clone())).collect();
+    let of_seven: Vec<_> = told.iter().filter(|told| told.starts_with("job 7")).collect();
+    assert!(of_seven.len() == 1 && of_seven[0].ends_with("0 units of 0/0 nodes, 0"), "{of_seven:?}");
+}
+
+#[test]
+fn a_child_whose_clock_is_ahead_does_not_end_the_waves_of_others() {
+    let mut post = Post::new();
+    let s = SECOND_US;
+    post.tell(1, s, s, job(7, 1, 1));
+    post.tell(2, u64::MAX, s, job(7, 1, 1));
+    for n in 2..8 {
+        post.tell(1, n * s, n * s, job(7, 1, n));
+        post.tell(2, n * s, n * s, job(7, 1, n));
+    }
+    assert!(post.late.get() < 6, "{}", post.late.get());
+}
+
+#[test]
+fn many_machines_are_told_of_in_messages_that_a_link_takes() {
+    let mut post = Post::new();
+    let s = SECOND_US;
+    for child in 0..1_000 {
+        post.tell(child, s, s, Group { post: PostId(child), job: None, ..job(0, 0, 1) });
+    }
+    let mut told = Vec::new();
+    for child in 0..1_000 {
+        told.extend(post.tell(child, 2 * s, 2 * s, Group { post: PostId(child), job: None, ..job(0, 0, 1) }));
+    }
+    assert!(told.len() > 1 && told.iter().all(|message| message.split(", ").count() < 400), "{}", told.len());
 }

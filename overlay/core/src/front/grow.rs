@@ -6,18 +6,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use starfarm_protocol::ids::PublicKey;
 use starfarm_protocol::orders::{Host, POSTS_MAX, PostId, PostKind};
 
-use super::known::{COLLECT_US, Front, Node, Post, QUIET_US};
+use super::known::{COLLECT_US, Front, Node, Post, QUIET_US, STANDING_COLLECT_US, STANDING_QUIET_US};
 use crate::plan::shape::Shape;
 use crate::plan::{self, Features};
 
 /// A CP that has not said its key for so long goes elsewhere, and so does one that none of its children reaches.
 const START_US: u64 = 5_000_000;
 const REACH_US: u64 = 10_000_000;
+/// CPs that go elsewhere at one look, at most.
+const FAILED_MAX: usize = 4;
 /// So long no CP is put where one did not come up.
 const STRIKE_US: u64 = 600_000_000;
 /// So long there may be more CPs than there need to be.
 const SHRINK_US: u64 = 600_000_000;
-/// For each so many posts, a millisecond passes at least between two plans.
+/// How often it is looked at what fails; and a pause between two looks that is longer than that is a fault of our own.
+const LOOK_US: u64 = 1_000_000;
+const PAUSE_US: u64 = 3_000_000;
+/// A CP of which its node has told nothing goes elsewhere after so long.
+const UNHEARD_US: u64 = 60_000_000;
+/// For each so many posts, four milliseconds pass at least between two plans.
 const POSTS_A_MS: usize = 64;
 
 /// A machine and its nodes.
@@ -30,15 +37,23 @@ impl Front {
     /// Does what is to be done by now. To be called whenever something may have changed, and ten times a second.
     pub fn settle(&mut self, now_us: u64) {
         if let Some((first_us, last_us)) = self.collecting {
-            if first_us > 0 && now_us >= (last_us + QUIET_US).min(first_us + COLLECT_US) {
+            let (quiet_us, collect_us) =
+                if self.is_heir { (STANDING_QUIET_US, STANDING_COLLECT_US) } else { (QUIET_US, COLLECT_US) };
+            if first_us > 0 && now_us >= (last_us + quiet_us).min(first_us + collect_us) {
                 (self.collecting, self.dirty) = (None, true);
             } else {
                 self.meanwhile(now_us);
                 return;
             }
         }
-        self.drop_those_that_fail(now_us);
-        let pause_us = (self.posts.len() / POSTS_A_MS) as u64 * 1_000;
+        if now_us >= self.looked_us + LOOK_US || now_us < self.looked_us {
+            // Who could not be heard is not to blame.
+            let is_pause = now_us > self.looked_us + PAUSE_US;
+            self.blames_from_us = if is_pause { now_us + START_US } else { self.blames_from_us };
+            self.looked_us = now_us;
+            self.drop_those_that_fail(now_us);
+        }
+        let pause_us = (self.posts.len() / POSTS_A_MS) as u64 * 4_000;
         let shrinks = self.too_many_us.is_some_and(|since_us| since_us + SHRINK_US <= now_us);
         if (self.dirty || shrinks) && now_us >= self.planned_us + pause_us {
             (self.dirty, self.planned_us) = (false, now_us);
@@ -49,9 +64,11 @@ impl Front {
 
     /// As long as nobody knows how many there will be, a few link with the front, and many wait.
     fn meanwhile(&mut self, now_us: u64) {
-        if !std::mem::take(&mut self.dirty) {
+        let pause_us = (self.posts.len() / POSTS_A_MS) as u64 * 4_000;
+        if !self.dirty || now_us < self.planned_us + pause_us {
             return;
         }
+        (self.dirty, self.planned_us) = (false, now_us);
         if self.posts.len() <= self.settings.fanout as usize {
             let waits = |post: &&mut Post| post.parent.is_none();
             self.posts.values_mut().filter(waits).for_each(|post| post.parent = Some(PostId::FRONT));
@@ -61,29 +78,42 @@ impl Front {
 
     /// CPs that do not come up, that nobody reaches, or whose nodes have gone.
     fn drop_those_that_fail(&mut self, now_us: u64) {
+        let out_of_reach = self.out_of_reach(now_us);
+        let is_gone = |post: &Post| self.nodes.get(&post.node).is_none_or(|node| !node.is_up());
         let fails = |id: &PostId, post: &Post| {
-            let is_old = |us| post.since_us + us <= now_us;
-            (post.key.is_none() && is_old(START_US))
-                || (post.key.is_some() && post.addresses.is_empty())
-                || (is_old(REACH_US) && self.is_out_of_reach(*id, now_us))
+            let is_old = |us| post.since_us + us <= now_us && self.blames_from_us <= now_us;
+            let does_not_start =
+                post.key.is_none() && is_old(if post.is_told { START_US } else { UNHEARD_US });
+            let has_no_address = post.key.is_some() && post.addresses.is_empty();
+            does_not_start || has_no_address || is_old(REACH_US) && out_of_reach.contains(id)
         };
-        let cps = self.posts.iter().filter(|(_, post)| post.level > 0);
-        let failed: Vec<_> =
-            cps.filter(|(id, post)| fails(id, post)).map(|(id, post)| (*id, post.node)).collect();
-        for (post, node) in failed {
-            self.nodes.entry(node).and_modify(|node| node.not_before_us = now_us + STRIKE_US);
+        let cps = || self.posts.iter().filter(|(_, post)| post.level > 0);
+        let gone: Vec<_> = cps().filter(|(_, post)| is_gone(post)).map(|(id, _)| *id).collect();
+        let failed: Vec<_> = cps()
+            .filter(|(id, post)| fails(id, post))
+            .map(|(id, post)| (*id, post.node, post.is_told))
+            .collect();
+        // Where many fail at once it is not for a fault of theirs.
+        for (post, node, is_told) in failed.into_iter().take(FAILED_MAX) {
+            if is_told {
+                self.nodes.entry(node).and_modify(|node| node.not_before_us = now_us + STRIKE_US);
+            }
             self.remove(post);
         }
-        let is_gone = |post: &Post| self.nodes.get(&post.node).is_none_or(|node| !node.is_up());
-        let gone = self.posts.iter().filter(|(_, post)| post.level > 0 && is_gone(post)).map(|(id, _)| *id);
-        gone.collect::<Vec<_>>().into_iter().for_each(|post| self.remove(post));
+        gone.into_iter().for_each(|post| self.remove(post));
     }
 
-    /// Children of a CP have links, and none of them with it.
-    fn is_out_of_reach(&self, cp: PostId, now_us: u64) -> bool {
-        let of = |post: &&Post| post.parent == Some(cp) && post.parent_us + REACH_US <= now_us;
-        let mut children = self.posts.values().filter(of).filter_map(Post::parent_now).peekable();
-        children.peek().is_some() && children.all(|parent| parent != cp)
+    /// CPs that have children which have links, none of them with it.
+    fn out_of_reach(&self, now_us: u64) -> BTreeSet<PostId> {
+        let (mut have, mut reached) = (BTreeSet::new(), BTreeSet::new());
+        for post in self.posts.values() {
+            let (Some(parent), Some(now)) = (post.parent, post.parent_now()) else { continue };
+            reached.insert(now);
+            if post.parent_us + REACH_US <= now_us {
+                have.insert(parent);
+            }
+        }
+        have.difference(&reached).copied().collect()
     }
 
     fn plan(&mut self, now_us: u64) {
@@ -162,8 +192,8 @@ impl Front {
     }
 
     fn backends_of(&self, machine: &Machine) -> std::vec::IntoIter<PostId> {
-        let posts = machine.nodes.iter().flat_map(|node| &self.nodes[node].posts);
-        let is_backend = |post: &&PostId| self.posts[*post].level == 0;
+        let posts = machine.nodes.iter().filter_map(|node| self.nodes.get(node)).flat_map(|node| &node.posts);
+        let is_backend = |post: &&PostId| self.posts.get(post).is_some_and(|post| post.level == 0);
         posts.filter(is_backend).copied().collect::<Vec<_>>().into_iter()
     }
 

@@ -7,7 +7,7 @@ use starfarm_protocol::admin::TreeState;
 use starfarm_protocol::ids::PublicKey;
 use starfarm_protocol::link::Standing;
 use starfarm_protocol::orders::{Host, PostId, PostKind, PostOrder, PostState};
-use starfarm_protocol::seal::{StaticKey, Vouchers};
+use starfarm_protocol::seal::{PairKey, StaticKey, Vouchers};
 
 use crate::plan::{Features, Strategy};
 
@@ -15,6 +15,9 @@ use crate::plan::{Features, Strategy};
 pub(super) const NUMBER_BITS: u32 = 24;
 /// So long after the last news of a node a tree is planned for the first time, and so long after the first at most.
 pub(super) const QUIET_US: u64 = 200_000;
+/// The same where a tree stands already, which the front before this one has planned: all of it is to be heard of first.
+pub(super) const STANDING_QUIET_US: u64 = 5_000_000;
+pub(super) const STANDING_COLLECT_US: u64 = 20_000_000;
 pub(super) const COLLECT_US: u64 = 2_000_000;
 
 /// How a tree is to be.
@@ -55,8 +58,10 @@ pub struct Post {
     /// What it links with, once it has told, and where others reach it.
     pub(super) key: Option<PublicKey>,
     pub(super) addresses: Vec<SocketAddr>,
-    /// When it was wanted, or its key was heard: it has so long to do what is next.
+    /// When it was wanted, its node first told of it, or its key was heard: it has so long to do what is next.
     pub(super) since_us: u64,
+    /// Its node has told of it.
+    pub(super) is_told: bool,
     /// When its parent was decided.
     pub(super) parent_us: u64,
 }
@@ -75,6 +80,7 @@ impl Post {
             key: None,
             addresses,
             since_us: now_us,
+            is_told: false,
             parent_us: now_us,
         }
     }
@@ -128,8 +134,18 @@ pub struct Front {
     pub(super) nodes: BTreeMap<PublicKey, Node>,
     pub(super) posts: BTreeMap<PostId, Post>,
     pub(super) vouchers: Vouchers,
+    /// What the secrets of pairs follow from.
+    pub(super) pairs: PairKey,
+    pub(super) public: PublicKey,
+    /// The first number of its own.
+    pub(super) first: u64,
     /// When the first and the last news came since nothing was planned; none where it was.
     pub(super) collecting: Option<(u64, u64)>,
+    /// Some post is of a front before this one.
+    pub(super) is_heir: bool,
+    /// When it was looked at last what fails, and since when nobody was blamed for a pause of this front's own.
+    pub(super) looked_us: u64,
+    pub(super) blames_from_us: u64,
     /// Something has changed since the last plan.
     pub(super) dirty: bool,
     /// When that was.
@@ -145,8 +161,14 @@ impl Front {
     /// an incarnation of that number: posts of others have other numbers.
     pub fn new(key: StaticKey, epoch: u64) -> Self {
         Self {
+            pairs: PairKey::of(&key),
+            public: key.public(),
             key,
             next: (epoch << NUMBER_BITS) + 1,
+            first: (epoch << NUMBER_BITS) + 1,
+            is_heir: false,
+            looked_us: 0,
+            blames_from_us: 0,
             settings: Settings::default(),
             nodes: BTreeMap::new(),
             posts: BTreeMap::new(),
@@ -162,10 +184,14 @@ impl Front {
     /// Forgets all that it knows, but for how the tree is to be and which numbers were given.
     pub fn renew(&mut self) {
         let (next, settings) = (self.next, self.settings.clone());
-        *self = Self { next, settings, ..Self::new(self.key.clone(), 0) };
+        // All posts are of the one before.
+        *self = Self { next, first: next, settings, ..Self::new(self.key.clone(), 0) };
     }
 
     pub(super) fn add(&mut self, node: PublicKey, kind: (PostKind, u8), now_us: u64) -> PostId {
+        while self.posts.contains_key(&PostId(self.next)) {
+            self.next += 1;
+        }
         let post = PostId(self.next);
         self.next += 1;
         self.nodes.entry(node).or_default().posts.push(post);

@@ -1,10 +1,11 @@
 //! What each node is told: its posts, who is above each of them, and who may link with it.
 
+use core::net::SocketAddr;
 use std::collections::BTreeMap;
 
 use starfarm_protocol::ids::PublicKey;
 use starfarm_protocol::orders::{Ancestor, Descendant, PostId, PostOrder};
-use starfarm_protocol::seal::{Secret, Vouchers, pair_secret};
+use starfarm_protocol::seal::{Secret, Vouchers};
 
 use super::known::{Front, Node, Post};
 
@@ -28,12 +29,34 @@ impl Front {
             orders.entry(post.node).or_default().push(self.order(*id, post, below));
         }
         for (key, node) in &mut self.nodes {
-            let orders = orders.remove(key).unwrap_or_default();
-            if node.newest == 0 || node.told != orders {
-                node.newest = now_us.max(node.newest + 1);
-                node.told = orders;
-            }
+            node.tell(orders.remove(key).unwrap_or_default(), now_us);
         }
+    }
+
+    /// The same for one node, by what is known now.
+    pub(super) fn write_orders_of(&mut self, node: &PublicKey, now_us: u64) {
+        let Some(known) = self.nodes.get(node) else { return };
+        let posts = known.posts.iter().filter_map(|id| Some((*id, self.posts.get(id)?)));
+        let orders = posts.map(|(id, post)| {
+            let below = if post.level == 0 { Vec::new() } else { self.below_of(id) };
+            self.order(id, post, &below)
+        });
+        let mut orders: Vec<_> = orders.collect();
+        orders.sort_unstable_by_key(|order| order.post);
+        let secrets = known.posts.iter().filter_map(|id| {
+            let post = self.posts.get(id)?;
+            let key = post.key.filter(|_| post.parent.is_some())?;
+            Some((self.secret(&key, None), id.0, key))
+        });
+        let secrets: Vec<_> = secrets.collect();
+        secrets.into_iter().for_each(|(secret, post, key)| self.vouchers.add(secret, post, key));
+        self.nodes.entry(*node).and_modify(|node| node.tell(orders, now_us));
+    }
+
+    /// All posts below a CP.
+    fn below_of(&self, cp: PostId) -> Vec<PostId> {
+        let is_below = |post: &Post| self.above(post).iter().any(|(above, _)| *above == cp);
+        self.posts.iter().filter(|(_, post)| is_below(post)).map(|(id, _)| *id).collect()
     }
 
     /// Those above a post, its parent first, the front left out.
@@ -63,7 +86,7 @@ impl Front {
 
     /// What two posts know of each other: caller, and called; none is the front.
     fn secret(&self, caller: &PublicKey, called: Option<&PublicKey>) -> Secret {
-        pair_secret(&self.key, caller, called.unwrap_or(&self.key.public()))
+        self.pairs.secret(caller, called.unwrap_or(&self.public))
     }
 
     fn order(&self, id: PostId, post: &Post, below: &[PostId]) -> PostOrder {
@@ -73,18 +96,28 @@ impl Front {
             level: post.level,
             lineage: Vec::new(),
             below: Vec::new(),
-            children_max: self.settings.fanout.saturating_mul(2),
+            children_max: 0,
         };
-        let (Some(key), Some(_)) = (post.key, post.parent) else { return order };
+        let (Some(key), Some(parent)) = (post.key, post.parent) else { return order };
+        if parent != PostId::FRONT && !self.posts.contains_key(&parent) {
+            // Nobody has told of it yet; what stands may stand.
+            return order;
+        }
+        let own = below.iter().filter(|below| self.posts.get(below).is_some_and(|of| of.parent == Some(id)));
+        let children_max = 2 * self.settings.fanout.max(own.count() as u32);
+        let host = self.nodes.get(&post.node).map(|node| &node.host);
         let ancestor = |(above, of): (PostId, &Post)| {
             let called = of.key?;
+            let is_near = self.nodes.get(&of.node).map(|node| &node.host) == host;
+            let reaches = |address: &&SocketAddr| is_near || !address.ip().is_loopback();
+            let addresses: Vec<_> = of.addresses.iter().filter(reaches).copied().collect();
             let secret = self.secret(&key, Some(&called));
-            Some(Ancestor { post: above, addresses: of.addresses.clone(), key: called, secret })
+            (!addresses.is_empty()).then_some(Ancestor { post: above, addresses, key: called, secret })
         };
         let front = Ancestor {
             post: PostId::FRONT,
             addresses: Vec::new(),
-            key: self.key.public(),
+            key: self.public,
             secret: self.secret(&key, None),
         };
         // One that cannot be reached yet is not named: what is above it takes its children in, until it can.
@@ -94,7 +127,7 @@ impl Front {
             let (caller, parent) = ((*caller)?, (*parent)?);
             Some(Descendant { post: *below, parent, key: caller, secret: self.secret(&caller, Some(&key)) })
         };
-        PostOrder { lineage, below: below.iter().filter_map(descendant).collect(), ..order }
+        PostOrder { lineage, below: below.iter().filter_map(descendant).collect(), children_max, ..order }
     }
 
     /// Whom to ring: nodes by name, and the number of their newest orders, where that is another than it was when this was
@@ -106,5 +139,15 @@ impl Front {
             (node.name.clone(), node.newest)
         };
         self.nodes.values_mut().filter(has_news).map(ring).collect()
+    }
+}
+
+impl Node {
+    /// These are its orders now.
+    fn tell(&mut self, orders: Vec<PostOrder>, now_us: u64) {
+        if self.newest == 0 || self.told != orders {
+            self.newest = now_us.max(self.newest + 1);
+            self.told = orders;
+        }
     }
 }

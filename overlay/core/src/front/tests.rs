@@ -257,7 +257,7 @@ fn a_cp_that_does_not_come_up_goes_to_another_node() {
     let at = farm.node_of(dead);
     farm.keys.remove(&dead);
     // Its node says that there is no process.
-    for _ in 0..12 {
+    for _ in 0..16 {
         farm.now_us += SECOND_US;
         let report = farm.report(at);
         farm.nodes
@@ -277,7 +277,7 @@ fn a_cp_that_nobody_reaches_goes_to_another_node() {
         let cp = farm.cps()[0];
         (cp, farm.parents().into_iter().filter(|(_, parent)| *parent == Some(cp)).map(|(id, _)| id).collect())
     };
-    for _ in 0..11 {
+    for _ in 0..16 {
         farm.now_us += SECOND_US;
         children.iter().for_each(|child| farm.stands(*child, PostId::FRONT, 0));
         farm.front.settle(farm.now_us);
@@ -326,7 +326,20 @@ fn a_front_that_starts_again_takes_over_what_stands() {
     let (before, keys) = (farm.parents(), farm.keys.clone());
     farm.front = Front::new(key(7), 2);
     farm.front.settings.fanout = 4;
-    farm.go_on(SECOND_US).go_on(4 * SECOND_US).check();
+    // They call one after the other, with pauses.
+    let nodes: Vec<_> = farm.nodes.keys().copied().collect();
+    for n in nodes {
+        let posts = farm.nodes[&n].clone();
+        farm.call(n);
+        let places = |orders: &[PostOrder]| orders.iter().map(|order| order.post).collect::<Vec<_>>();
+        assert_eq!(places(&farm.nodes[&n]), places(&posts), "nothing ends");
+        for (now, before) in farm.nodes[&n].iter().zip(&posts) {
+            assert!(now.lineage.is_empty() || now.lineage[0] == before.lineage[0], "{now:?} {before:?}");
+        }
+        farm.now_us += SECOND_US / 3;
+        farm.front.settle(farm.now_us);
+    }
+    farm.go_on(SECOND_US).go_on(8 * SECOND_US).check();
     assert_eq!((farm.parents(), &farm.keys), (before, &keys));
     // A CP that nobody planned ends.
     let mut strange = farm.nodes[&0][0].clone();
@@ -388,7 +401,7 @@ fn a_front_that_forgets_all_learns_it_again_and_gives_no_number_twice() {
     farm.join(0..8);
     let before = farm.parents();
     farm.front.renew();
-    farm.go_on(SECOND_US).go_on(4 * SECOND_US).check();
+    farm.go_on(SECOND_US).go_on(8 * SECOND_US).check();
     assert_eq!(farm.parents(), before);
     farm.join(8..9).check();
     assert!(
@@ -397,4 +410,50 @@ fn a_front_that_forgets_all_learns_it_again_and_gives_no_number_twice() {
             .filter(|(id, _)| !before.contains_key(id))
             .all(|(id, _)| id > *before.keys().max().unwrap())
     );
+}
+
+#[test]
+fn a_number_that_was_not_given_yet_is_nobodys() {
+    let mut farm = Farm::new(1, 4);
+    farm.join(0..1);
+    let next = PostId(farm.front.next);
+    let mut report = farm.report(0);
+    report.posts[0].post = next;
+    farm.front.on_report(node(7), "node-7", &report, farm.now_us);
+    farm.nodes.insert(7, Vec::new());
+    farm.go_on(SECOND_US).join(1..4).check();
+    farm.front.forget(&node(0));
+    farm.nodes.remove(&0);
+    farm.go_on(SECOND_US).check();
+}
+
+/// A pause of the scheduler's own is nobody's fault, and where all fail at once nobody is barred.
+#[test]
+fn cps_are_not_blamed_for_what_befell_all_of_them() {
+    let mut farm = Farm::new(1, 4);
+    farm.join(0..64);
+    let before = farm.cps();
+    farm.front.settle(farm.now_us + 3_600 * SECOND_US);
+    assert_eq!(farm.cps(), before);
+    farm.go_on(SECOND_US);
+    farm.front.form(Settings { fanout: 2, strategy: Strategy::Average }, farm.now_us);
+    let wanted = farm.cps().len();
+    // Nobody hears of it for a while.
+    for _ in 0..30 {
+        farm.now_us += SECOND_US;
+        farm.front.settle(farm.now_us);
+    }
+    assert_eq!(farm.cps().len(), wanted);
+    assert!(farm.front.nodes.values().all(|node| node.not_before_us == 0));
+}
+
+#[test]
+fn a_cp_takes_as_many_children_as_it_is_given() {
+    let mut farm = Farm::new(1, 2);
+    farm.closed.extend(1..40);
+    farm.join(0..40).check();
+    for order in farm.nodes.values().flatten() {
+        let own = order.below.iter().filter(|below| below.parent == order.post).count();
+        assert!(own <= order.children_max as usize, "{own} of {}", order.children_max);
+    }
 }

@@ -4,7 +4,7 @@
 use std::io;
 use std::time::Duration;
 
-use starfarm_protocol::orders::{self, IDLE_US, Report};
+use starfarm_protocol::orders::{self, IDLE_US, Incoming, Report};
 use starfarm_protocol::seal::Peer;
 use tokio::time::timeout;
 
@@ -19,11 +19,12 @@ pub(super) async fn serve(
     channel: &mut Channel,
     peer: &Peer,
 ) -> io::Result<()> {
+    let mut incoming = Incoming::default();
     loop {
         let Ok(record) = timeout(Duration::from_micros(IDLE_US), channel.read_record()).await else {
             return Ok(());
         };
-        let report: Report = orders::read(&record?).map_err(io::Error::other)?;
+        let Some(report) = incoming.take::<Report>(&record?).map_err(io::Error::other)? else { continue };
         let (claim, now_us) = (&peer.claim, desk.house.shared.now_us());
         let orders = match tree {
             // After a fault it is asked again.
@@ -33,6 +34,8 @@ pub(super) async fn serve(
             // Without a tree no post is wanted.
             None => orders::Orders::default(),
         };
-        channel.write_record(&orders::write(&orders)).await?;
+        for record in orders::write(&orders) {
+            channel.write_record(&record).await?;
+        }
     }
 }
