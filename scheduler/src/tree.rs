@@ -12,6 +12,7 @@ use crossbeam_channel::Sender;
 use starfarm_agent_core::{Figures, JobFigures, Picture, Summary, Triples};
 use starfarm_overlay::Waker;
 use starfarm_overlay_core::front::{Front, NodeFacts, Settings};
+use starfarm_overlay_core::plan::Features;
 use starfarm_protocol::admin::{JobInfo, JobUsage, MonitorWish, NodeInfo, NodeUsage, Spread};
 use starfarm_protocol::ids::{JobId, JoinKeyId, PublicKey};
 use starfarm_protocol::link::{Counts, Data, Standing, Table};
@@ -19,6 +20,7 @@ use starfarm_protocol::metric::Metric;
 use starfarm_protocol::orders::{Orders, PostId, Report};
 use starfarm_protocol::seal::Vouchers;
 use starfarm_protocol::seal::stream::Stream;
+use starfarm_scheduler_core::OnRoll;
 
 use crate::guard::caught;
 use wishes::Wishes;
@@ -93,9 +95,24 @@ impl Tree {
         settled.unwrap_or_default()
     }
 
-    /// The farm says which nodes there are.
-    pub(crate) fn on_roll(&self, roll: &BTreeMap<String, NodeFacts>) {
-        self.with(|known| known.front.on_roll(roll));
+    /// The farm says which nodes there are; with what each has to offer, as far as that is known, it is heeded.
+    pub(crate) fn on_roll(&self, roll: Vec<OnRoll>, now_us: u64) -> BTreeMap<String, NodeFacts> {
+        let heeded = self.with(|known| {
+            let back_ends = known.front.posts().filter(|(_, of)| of.level == 0);
+            let by_name: BTreeMap<_, _> = back_ends
+                .filter_map(|(post, _)| Some((known.front.node_of(post)?.1.to_owned(), post)))
+                .collect();
+            let facts = |of: OnRoll| {
+                let machine = by_name.get(&*of.name).and_then(|post| known.picture.machine(*post, now_us));
+                let features = features(&of, machine.map(|(figures, _)| figures));
+                let carries_only = of.is_there && !of.computes;
+                (of.name.to_string(), NodeFacts { is_up: of.is_there, carries_only, features })
+            };
+            let roll = roll.into_iter().map(facts).collect();
+            known.front.on_roll(&roll);
+            roll
+        });
+        heeded.unwrap_or_default()
     }
 
     /// The tree is to be so from now on.
@@ -225,6 +242,13 @@ impl Tree {
     }
 }
 
+/// What a machine has to offer: what it has, less what is used as far as that is known.
+fn features(of: &OnRoll, figures: Option<&Figures>) -> Features {
+    let used =
+        |metric| figures.and_then(|figures| figures.get(&metric)).map_or(0, |summary: &Summary| summary.sum);
+    Features::of_machine((of.cores, of.memory_bytes), (used(Metric::Cpu), used(Metric::Memory)))
+}
+
 /// Millionths, as the wire has loads.
 const MILLIONTHS: f64 = 1e6;
 
@@ -267,6 +291,19 @@ mod tests {
     use starfarm_protocol::seal::{Secret, StaticKey};
 
     use super::*;
+
+    #[test]
+    fn a_machine_offers_what_nobody_uses() {
+        let of = OnRoll { name: "a".into(), is_there: true, computes: true, cores: 4, memory_bytes: 8 << 30 };
+        let used =
+            Figures::from([(Metric::Cpu, Summary::of(1_500_000)), (Metric::Memory, Summary::of(2 << 30))]);
+        let idle = features(&of, None);
+        assert_eq!((idle.free_cores, idle.idle, idle.free_memory), (4_000, 1_000, 8_000));
+        let busy = features(&of, Some(&used));
+        assert_eq!((busy.free_cores, busy.idle, busy.free_memory), (2_500, 625, 6_000));
+        let unknown = features(&OnRoll { cores: 0, memory_bytes: 0, ..of }, Some(&used));
+        assert_eq!((unknown.free_cores, unknown.idle, unknown.free_memory), (0, 0, 0));
+    }
 
     #[test]
     fn a_fault_costs_the_picture_and_it_comes_back() {

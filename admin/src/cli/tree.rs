@@ -17,6 +17,7 @@ be: back ends on it [1]; accelerators: share of their time that is idle, `-` whe
 take, `-` for any number; slots: a host of 0 slots carries posts only, and gets all CPs.
 
 Examples:
+  starfarm tree plan
   starfarm tree plan --hosts hosts.txt
   starfarm tree plan --hosts hosts.txt --strategy fuzzy --fanout 16 --topology > tree.top";
 
@@ -48,9 +49,9 @@ pub(crate) struct TreeForm {
 #[derive(Args, Debug)]
 #[command(after_help = PLAN_HELP)]
 pub(crate) struct TreePlan {
-    /// A table of hosts
+    /// A table of hosts [default: those of the farm]
     #[arg(long, value_name = "FILE")]
-    pub(crate) hosts: PathBuf,
+    pub(crate) hosts: Option<PathBuf>,
     /// How CPs are dealt to hosts
     #[arg(long, value_enum, default_value_t)]
     pub(crate) strategy: Strategy,

@@ -3,13 +3,16 @@
 mod hosts;
 mod posts;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::Serialize;
-use starfarm_overlay_core::plan::{self, Grade, Placed, Plan, Weights};
+use starfarm_overlay_core::plan::{self, Features, Grade, Host, Placed, Plan, Weights};
+use starfarm_protocol::orders::PostKind;
 
 use super::Context;
 use crate::cli::{Strategy, Tree, TreeCommand, TreePlan};
+use crate::client::Client;
 use crate::failure::Failure;
 use crate::human;
 use crate::output::table::{Cell, Column, Table, left, right};
@@ -22,7 +25,13 @@ const FRONT: &str = "scheduler";
 pub(crate) fn run(context: &mut Context, command: &Tree) -> Result<(), Failure> {
     match &command.command {
         None => posts::show(context),
-        Some(TreeCommand::Plan(asked)) => context.printer.document(&Planned::new(asked)?),
+        Some(TreeCommand::Plan(asked)) => {
+            let hosts = match &asked.hosts {
+                Some(table) => of_table(table, asked.strategy)?,
+                None => of_farm(&mut context.connect()?)?,
+            };
+            context.printer.document(&Planned::new(asked, hosts))
+        }
         Some(TreeCommand::Form(form)) => posts::form(context, form),
     }
 }
@@ -57,14 +66,12 @@ struct Row {
 }
 
 impl Planned {
-    fn new(asked: &TreePlan) -> Result<Self, Failure> {
-        let (strategy, needs) = match asked.strategy {
-            Strategy::Average => (plan::Strategy::Average, Needs::Names),
-            Strategy::Fuzzy => (plan::Strategy::Fuzzy(Weights::default()), Needs::Features),
+    fn new(asked: &TreePlan, hosts: Vec<Host>) -> Self {
+        let strategy = match asked.strategy {
+            Strategy::Average => plan::Strategy::Average,
+            Strategy::Fuzzy => plan::Strategy::Fuzzy(Weights::default()),
         };
-        let hosts = hosts::read(&text(&asked.hosts)?, needs)
-            .map_err(|why| Failure::usage(format!("the table of hosts {}: {why}", asked.hosts.display())))?;
-        Ok(Self::of(asked, plan::plan(hosts, &strategy, asked.fanout)))
+        Self::of(asked, plan::plan(hosts, &strategy, asked.fanout))
     }
 
     fn of(asked: &TreePlan, plan: Plan) -> Self {
@@ -78,6 +85,41 @@ impl Planned {
             as_topology: asked.topology,
         }
     }
+}
+
+/// The hosts of a table.
+fn of_table(table: &Path, strategy: Strategy) -> Result<Vec<Host>, Failure> {
+    let needs = match strategy {
+        Strategy::Average => Needs::Names,
+        Strategy::Fuzzy => Needs::Features,
+    };
+    let wrong = |why| Failure::usage(format!("the table of hosts {}: {why}", table.display()));
+    hosts::read(&text(table)?, needs).map_err(wrong)
+}
+
+/// The machines of the farm's nodes, as the farm itself plans for them.
+fn of_farm(client: &mut Client) -> Result<Vec<Host>, Failure> {
+    let (tree, nodes) = (client.tree()?, client.nodes()?);
+    let mut hosts = BTreeMap::<&str, Host>::new();
+    for post in tree.posts.iter().filter(|post| post.kind == PostKind::Be) {
+        let node = nodes.iter().find(|node| Some(&node.name) == post.node.as_ref());
+        let usage = node.and_then(|node| node.usage.as_ref());
+        let used_cores = usage.and_then(|usage| usage.cpu_cores).unwrap_or(0.0);
+        let used_bytes = usage.and_then(|usage| usage.memory_bytes).unwrap_or(0.0);
+        let has = node.map_or((0, 0), |node| (node.cores.unwrap_or(0), node.memory_bytes.unwrap_or(0)));
+        let computes = node.is_none_or(|node| node.slots > 0);
+        let new = || Host {
+            name: post.host.clone(),
+            backends: 0,
+            cps_max: u32::MAX,
+            carries_only: true,
+            features: Features::of_machine(has, ((used_cores * 1e6) as u64, used_bytes as u64)),
+        };
+        let host = hosts.entry(&post.host).or_insert_with(new);
+        host.backends += 1;
+        host.carries_only &= !computes;
+    }
+    Ok(hosts.into_values().collect())
 }
 
 fn text(path: &Path) -> Result<String, Failure> {
@@ -145,7 +187,7 @@ mod tests {
     use crate::output::testing::printed;
 
     fn planned(strategy: Strategy, topology: bool) -> Planned {
-        let asked = TreePlan { hosts: "hosts".into(), strategy, fanout: 2, topology };
+        let asked = TreePlan { hosts: None, strategy, fanout: 2, topology };
         let table = "host be cores idle memory link\n\
                      b 3 4 0.9 16 25\n\
                      a 2 1.5 0.5 2 1\n\

@@ -104,7 +104,7 @@ pub use job::{
 pub use queues::NodeId;
 pub use restore::Restoring;
 pub use retention::{Expiry, Retention};
-pub use send::OFFERS_PER_DATAGRAM;
+pub use send::{OFFERS_PER_DATAGRAM, OnRoll};
 pub use starfarm_protocol::admin::{JobCommand, NodeCommand, Place};
 pub use starfarm_protocol::journal::Record;
 pub use starfarm_protocol::state::NodeState;

@@ -23,6 +23,21 @@ use crate::queues::Task;
 pub const OFFERS_PER_DATAGRAM: usize =
     (PLAIN_BYTES_MAX - MESSAGE_HEAD_BYTES - OFFER_HEAD_BYTES) / OFFER_ENTRY_BYTES;
 
+/// A node, in a few words.
+#[derive(Clone, Debug)]
+pub struct OnRoll {
+    /// Its name.
+    pub name: Name,
+    /// It said hello, and did not leave since nor is it lost.
+    pub is_there: bool,
+    /// It has slots on cores.
+    pub computes: bool,
+    /// Cores that it may use; 0 where it did not tell.
+    pub cores: u32,
+    /// Bytes of memory that it may use; 0 where it did not tell.
+    pub memory_bytes: u64,
+}
+
 impl Farm {
     /// The kernel dropped datagrams because our buffer was full: credits shrink.
     pub fn on_receive_overflow(&mut self, now_us: u64) {
@@ -96,9 +111,15 @@ impl Farm {
         self.jobs.get(job).is_some_and(|job| !job.state.ended())
     }
 
-    /// Of each node its name, whether it is there, and whether it has slots.
-    pub fn roll(&self) -> Vec<(Name, bool, bool)> {
-        let of = |node: &Node| (node.name.clone(), node.health().is_there(), node.slots() > 0);
+    /// What whoever places processes on nodes goes by.
+    pub fn roll(&self) -> Vec<OnRoll> {
+        let of = |node: &Node| OnRoll {
+            name: node.name.clone(),
+            is_there: node.health().is_there(),
+            computes: node.slots() > 0,
+            cores: node.facts.as_ref().map_or(0, |facts| facts.cores),
+            memory_bytes: node.facts.as_ref().map_or(0, |facts| facts.memory_bytes),
+        };
         self.nodes.iter().map(|(_, node)| of(node)).collect()
     }
 

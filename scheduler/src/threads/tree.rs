@@ -7,16 +7,15 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
-use starfarm_events::Name;
 use starfarm_overlay::{Children, Happening, LinkId, Reactor, Said};
-use starfarm_overlay_core::front::{Front, NodeFacts};
+use starfarm_overlay_core::front::Front;
 use starfarm_overlay_core::lanes::Lane;
-use starfarm_overlay_core::plan::Features;
 use starfarm_protocol::admin::Response;
 use starfarm_protocol::ids::{Epoch, JobId, PublicKey};
 use starfarm_protocol::link::{Message, Table};
 use starfarm_protocol::orders::{FRONT_LEVEL, PostId};
 use starfarm_protocol::seal::StaticKey;
+use starfarm_scheduler_core::OnRoll;
 use tokio::sync::oneshot;
 
 use super::{House, Input, Question};
@@ -111,7 +110,7 @@ struct Root<'a> {
 
 /// What the farm says of itself.
 struct Answer {
-    roll: BTreeMap<String, NodeFacts>,
+    roll: Vec<OnRoll>,
     /// Of the jobs that something was wished of, those that have not ended.
     live: BTreeSet<JobId>,
 }
@@ -163,11 +162,7 @@ impl Root<'_> {
         let (bells, jobs, answer) = (self.bells.clone(), self.tree.wished(), Arc::clone(&self.answer));
         let act = move |farm: &mut starfarm_scheduler_core::Farm, _: u64, _: &mut _| {
             farm.ring(&bells);
-            let facts = |(name, is_up, computes): (Name, bool, bool)| {
-                let carries_only = is_up && !computes;
-                (name.to_string(), NodeFacts { is_up, carries_only, features: Features::default() })
-            };
-            let roll = farm.roll().into_iter().map(facts).collect();
+            let roll = farm.roll();
             let live = jobs.into_iter().filter(|job| farm.has_live(*job)).collect();
             *answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(Answer { roll, live });
             Response::Done
@@ -183,7 +178,7 @@ impl Root<'_> {
     fn pick_up(&mut self, now_us: u64) {
         let answer = self.answer.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(Answer { roll, live }) = answer else { return };
-        self.tree.on_roll(&roll);
+        let roll = self.tree.on_roll(roll, now_us);
         self.tree.keep_wishes(|job| live.contains(&job));
         // Nodes that are there, and of which the tree knows nothing: it may have forgotten them.
         if now_us >= self.strangers_us {

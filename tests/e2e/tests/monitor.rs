@@ -171,7 +171,10 @@ fn deep() -> (Farm, String) {
     let id = farm.submit(&["--range", "0..6", "--", "sh", "-c", &script]);
     let tree = until_live(&farm, &id, 6);
     assert_eq!((posts(&tree, "be").len(), posts(&tree, "ibe").len()), (6, 0));
-    farm.cli(&["tree", "form", "--fanout", "2"]).exits(0);
+    let plan = farm.ask(&["tree", "plan", "--fanout", "2", "--strategy", "fuzzy"]);
+    assert_eq!((&plan["hosts"][0]["be"], &plan["hosts"][0]["cp"]), (&6.into(), &5.into()), "{plan}");
+    assert!(plan["hosts"][0]["score"].is_number(), "{plan}");
+    farm.cli(&["tree", "form", "--fanout", "2", "--strategy", "fuzzy"]).exits(0);
     let tree = until_live(&farm, &id, 6);
     assert_eq!((posts(&tree, "ibe").len(), posts(&tree, "cp").len()), (3, 2), "{tree}");
     assert!(posts(&tree, "cp").iter().all(|(_, _, parent, _)| *parent == 0), "{tree}");

@@ -44,6 +44,26 @@ pub struct Features {
     pub accelerators_idle: Option<u64>,
 }
 
+/// Nobody knows how fast a machine's link is: as fast as most are, in Mbit/s.
+const LINK: u64 = 1_000;
+
+impl Features {
+    /// What a machine with so many cores and bytes of memory has to offer, of which so many millionths of cores and bytes are
+    /// in use. How fast its link is, and what its accelerators do, is not known.
+    pub fn of_machine((cores, bytes): (u32, u64), (used_millionths, used_bytes): (u64, u64)) -> Self {
+        let cores = u64::from(cores) * WHOLE;
+        let free_cores = cores.saturating_sub(used_millionths / WHOLE);
+        let free_bytes = u128::from(bytes.saturating_sub(used_bytes));
+        Self {
+            free_cores,
+            idle: (free_cores * WHOLE).checked_div(cores).unwrap_or(0),
+            free_memory: ((free_bytes * u128::from(WHOLE)) >> 30) as u64,
+            link: LINK,
+            accelerators_idle: None,
+        }
+    }
+}
+
 /// A grade.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Grade {
