@@ -231,7 +231,7 @@ fn a_kernel_that_takes_long_to_compile_is_not_taken_for_one_that_hangs() {
             s[get_global_id(0)] = (x | y) != 0;
         }}"
     );
-    let keys = "counters = { sum = \"max ulong\" }\nlaunch_seconds = 0.1";
+    let keys = "counters = { sum = \"max ulong\" }\nlaunch_seconds = 0.5";
     let id = farm.submit_text(&kernel(&farm, &text, keys, "1000"));
     farm.wait(&id).exits(0);
     assert_eq!(farm.job(&id)["units_failed"], "0");
