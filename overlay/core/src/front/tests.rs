@@ -433,6 +433,11 @@ fn cps_are_not_blamed_for_what_befell_all_of_them() {
     let mut farm = Farm::new(1, 4);
     farm.join(0..64);
     let before = farm.cps();
+    // One is just starting again.
+    let at = farm.node_of(before[0]);
+    farm.keys.remove(&before[0]);
+    let report = farm.report(at);
+    farm.nodes.insert(at, farm.front.on_report(node(at), &format!("node-{at}"), &report, farm.now_us).posts);
     farm.front.settle(farm.now_us + 3_600 * SECOND_US);
     assert_eq!(farm.cps(), before);
     farm.go_on(SECOND_US);
