@@ -119,7 +119,7 @@ impl Gather {
         let (of_jobs, machines): (Vec<_>, Vec<_>) = group.into_iter().partition(|group| group.job.is_some());
         let mut is_late = false;
         for group in of_jobs {
-            let Some(job) = group.job else { continue };
+            let job = group.job.expect("machines were set apart");
             let period_us = self.period_of(job);
             let (at_us, wave) = (group.at_us, group.at_us / period_us);
             if self.jobs.len() >= JOBS_MAX && !self.jobs.contains_key(&job) {
@@ -205,7 +205,7 @@ impl Gather {
     /// A job's wave is over: the sum of what was told in it, or late in the one before.
     fn close_job(&mut self, job: JobId, context: &mut Context<'_>) {
         let (period_us, output) = (self.period_of(job), self.outputs[JOB]);
-        let Some(of) = self.jobs.get_mut(&job) else { return };
+        let of = self.jobs.get_mut(&job).expect("whoever ends its wave knows the job");
         let Some(wave) = of.close() else { return };
         let at_us = wave * period_us;
         of.parts.retain(|_, part| part.at_us.saturating_add(KNOWN_US) > at_us);

@@ -96,7 +96,7 @@ pub(crate) fn groups(post: PostId, at_us: u64, triples: Triples<'_>, now_us: u64
                 if std::mem::take(&mut is_new) {
                     groups.push(Group::new(about.0, about.1.min(latest_us), about.2));
                 }
-                let Some(group) = groups.last_mut() else { continue };
+                let group = groups.last_mut().expect("one was begun before its first value");
                 match (id, number) {
                     (ids::UNITS, Some(units)) => group.units = units,
                     (ids::FROM, Some(from)) => group.from = from,

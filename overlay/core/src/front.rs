@@ -43,7 +43,9 @@ impl Front {
             self.settle(now_us);
         }
         // Where many call, all is planned for all of them at once, soon.
-        self.write_orders_of(&node, now_us);
+        if self.dirty {
+            self.write_orders_of(&node, now_us);
+        }
         let known = self.nodes.get_mut(&node).expect("it was put there");
         Orders { newest: known.newest, posts: known.told.clone() }
     }
@@ -54,8 +56,7 @@ impl Front {
         if !known.posts.contains(&told.post) {
             // One of an earlier incarnation of the front lives on: its links hold.
             let is_cp = matches!(told.kind, PostKind::Cp | PostKind::Ibe) && told.level > 0;
-            let has_be =
-                || known.posts.iter().any(|post| self.posts.get(post).is_some_and(|post| post.level == 0));
+            let has_be = || known.posts.iter().any(|post| self.posts[post].level == 0);
             let is_be = told.kind == PostKind::Be && told.level == 0 && !has_be();
             // A number that was not given yet is nobody's; and once all is planned, a CP that nobody planned ends.
             if told.post.0 >= self.next {
@@ -71,7 +72,8 @@ impl Front {
             self.posts.insert(told.post, post);
             self.is_heir |= told.post.0 < self.first;
         }
-        let Some(post) = self.posts.get_mut(&told.post).filter(|post| post.node == node) else { return };
+        let post = self.posts.get_mut(&told.post).expect("its node lists it");
+        assert_eq!(post.node, node, "no other node lists it");
         if !std::mem::replace(&mut post.is_told, true) {
             post.since_us = now_us;
         }
@@ -86,7 +88,7 @@ impl Front {
     /// Each node has a back end.
     fn want_back_end(&mut self, node: PublicKey, now_us: u64) {
         let known = &self.nodes[&node];
-        if !known.posts.iter().any(|post| self.posts.get(post).is_some_and(|post| post.level == 0)) {
+        if !known.posts.iter().any(|post| self.posts[post].level == 0) {
             self.add(node, (PostKind::Be, 0), now_us);
         }
     }

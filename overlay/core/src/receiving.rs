@@ -70,7 +70,7 @@ impl Receiving {
 
     /// A message of a child; whether it is a new one.
     pub fn take(&mut self, post: PostId, data: &Data<'_>) -> bool {
-        let Some(child) = self.children.get_mut(&post) else { return false };
+        let child = self.children.get_mut(&post).expect("who has a link has attached, and is remembered");
         let next = &mut child.next[data.stream as usize - 1];
         if behind(data.sequence, *next) > 0 {
             return false;

@@ -8,15 +8,17 @@ use starfarm_protocol::metric::Metric;
 use super::series::Series;
 
 /// A metric's name in the text, without what it is of; the unit is its last word.
-fn name(metric: &str) -> &'static str {
-    match Metric::from_word(metric) {
-        Some(Metric::Cpu) => "cpu_cores",
-        Some(Metric::Memory) => "memory_bytes",
-        Some(Metric::Gpu) => "gpu_cards",
-        Some(Metric::Io) => "io_bytes_per_second",
-        Some(Metric::NetworkReceived) => "received_bytes_per_second",
-        Some(Metric::NetworkSent) => "sent_bytes_per_second",
-        _ => "other",
+fn name(metric: Metric) -> &'static str {
+    match metric {
+        Metric::Cpu => "cpu_cores",
+        Metric::Memory => "memory_bytes",
+        Metric::Gpu => "gpu_cards",
+        Metric::Io => "io_bytes_per_second",
+        Metric::NetworkReceived => "received_bytes_per_second",
+        Metric::NetworkSent => "sent_bytes_per_second",
+        Metric::Swap => "swap_bytes",
+        Metric::GpuMemory => "gpu_memory_bytes",
+        Metric::RunQueue => "run_queue_processes",
     }
 }
 
@@ -27,7 +29,7 @@ pub(super) fn text(all: &[Series]) -> String {
     let mut out = String::new();
     let job = |series: &Series| series.job.map(|job| job.0.to_string()).unwrap_or_default();
     let node = |series: &Series| escaped(series.node.as_deref().unwrap_or_default());
-    for metric in [Metric::Cpu, Metric::Memory, Metric::Gpu, Metric::Io] {
+    for metric in &[Metric::Cpu, Metric::Memory, Metric::Gpu, Metric::Io] {
         let of = all.iter().filter(|series| series.job.is_some() && series.metric == metric.word());
         let lines: Vec<_> = of
             .flat_map(|series| {
@@ -40,7 +42,7 @@ pub(super) fn text(all: &[Series]) -> String {
                 stats.map(|(stat, value)| (format!("job=\"{}\",stat=\"{stat}\"", job(series)), value))
             })
             .collect();
-        family(&mut out, &format!("starfarm_job_{}", name(metric.word())), "of a job's units", &lines);
+        family(&mut out, &format!("starfarm_job_{}", name(*metric)), "of a job's units", &lines);
     }
     // Of each job once, whatever is known of it.
     let mut firsts: Vec<&Series> = all.iter().filter(|series| series.job.is_some()).collect();
@@ -59,7 +61,7 @@ pub(super) fn text(all: &[Series]) -> String {
         let of = all.iter().filter(|series| series.node.is_some() && series.metric == metric.word());
         let lines: Vec<_> =
             of.map(|series| (format!("node=\"{}\"", node(series)), series.spread.sum)).collect();
-        family(&mut out, &format!("starfarm_node_{}", name(metric.word())), "of a node's machine", &lines);
+        family(&mut out, &format!("starfarm_node_{}", name(*metric)), "of a node's machine", &lines);
     }
     out.push_str("# EOF\n");
     out

@@ -24,8 +24,9 @@ const LOOK_US: u64 = 1_000_000;
 const PAUSE_US: u64 = 3_000_000;
 /// A CP of which its node has told nothing goes elsewhere after so long.
 const UNHEARD_US: u64 = 60_000_000;
-/// For each so many posts, four milliseconds pass at least between two plans.
-const POSTS_A_MS: usize = 64;
+/// For each so many posts, so long passes at least between two plans.
+const POSTS_A_PAUSE: usize = 64;
+const PLAN_PAUSE_US: u64 = 4_000;
 
 /// A machine and its nodes.
 #[derive(Default)]
@@ -53,19 +54,22 @@ impl Front {
             self.looked_us = now_us;
             self.drop_those_that_fail(now_us);
         }
-        let pause_us = (self.posts.len() / POSTS_A_MS) as u64 * 4_000;
         let shrinks = self.too_many_us.is_some_and(|since_us| since_us + SHRINK_US <= now_us);
-        if (self.dirty || shrinks) && now_us >= self.planned_us + pause_us {
+        if (self.dirty || shrinks) && now_us >= self.next_plan_us() {
             (self.dirty, self.planned_us) = (false, now_us);
             self.plan(now_us);
             self.write_orders(now_us);
         }
     }
 
+    /// Before this time nothing is planned again.
+    fn next_plan_us(&self) -> u64 {
+        self.planned_us + (self.posts.len() / POSTS_A_PAUSE) as u64 * PLAN_PAUSE_US
+    }
+
     /// As long as nobody knows how many there will be, a few link with the front, and many wait.
     fn meanwhile(&mut self, now_us: u64) {
-        let pause_us = (self.posts.len() / POSTS_A_MS) as u64 * 4_000;
-        if !self.dirty || now_us < self.planned_us + pause_us {
+        if !self.dirty || now_us < self.next_plan_us() {
             return;
         }
         (self.dirty, self.planned_us) = (false, now_us);
@@ -90,7 +94,7 @@ impl Front {
         let cps = || self.posts.iter().filter(|(_, post)| post.level > 0);
         let gone: Vec<_> = cps().filter(|(_, post)| is_gone(post)).map(|(id, _)| *id).collect();
         let failed: Vec<_> = cps()
-            .filter(|(id, post)| fails(id, post))
+            .filter(|(id, post)| fails(id, post) && !is_gone(post))
             .map(|(id, post)| (*id, post.node, post.is_told))
             .collect();
         // Where many fail at once it is not for a fault of theirs.
@@ -151,7 +155,7 @@ impl Front {
     fn hosts(&self, machines: &BTreeMap<Host, Machine>, now_us: u64) -> Vec<plan::Host> {
         let of = |(host, machine): (&Host, &Machine)| {
             let nodes = || machine.nodes.iter().filter_map(|node| self.nodes.get(node));
-            let takes = |node: &&Node| node.links && node.is_up() && node.not_before_us <= now_us;
+            let takes = |node: &&Node| node.takes_cps(now_us);
             let room = |node: &Node| POSTS_MAX.saturating_sub(node.posts.len()) as u32;
             let facts = || nodes().filter_map(|node| node.facts.as_ref());
             plan::Host {
@@ -199,10 +203,7 @@ impl Front {
 
     /// One more CP on a machine: on the node with the fewest posts.
     fn add_cp(&mut self, machine: &Machine, kind: (PostKind, u8), now_us: u64) -> Option<PostId> {
-        let takes = |node: &&PublicKey| {
-            let node = &self.nodes[*node];
-            node.links && node.is_up() && node.not_before_us <= now_us && node.posts.len() < POSTS_MAX
-        };
+        let takes = |node: &&PublicKey| self.nodes[*node].takes_cps(now_us);
         let node = machine.nodes.iter().filter(takes).min_by_key(|node| self.nodes[*node].posts.len());
         node.copied().map(|node| self.add(node, kind, now_us))
     }
@@ -301,7 +302,7 @@ impl Front {
         }
         let mut least: BTreeSet<_> = has.into_iter().map(|(parent, has)| (has, parent)).collect();
         for child in waiting {
-            let Some((has, parent)) = least.pop_first() else { return };
+            let (has, parent) = least.pop_first().expect("whoever attaches children has parents for them");
             least.insert((has + 1, parent));
             self.posts.entry(child).and_modify(|post| post.parent = Some(parent));
         }

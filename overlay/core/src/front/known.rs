@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use starfarm_protocol::admin::TreeState;
 use starfarm_protocol::ids::PublicKey;
 use starfarm_protocol::link::Standing;
-use starfarm_protocol::orders::{Host, PostId, PostKind, PostOrder, PostState};
+use starfarm_protocol::orders::{Host, POSTS_MAX, PostId, PostKind, PostOrder, PostState};
 use starfarm_protocol::seal::{PairKey, StaticKey, Vouchers};
 
 use crate::plan::{Features, Strategy};
@@ -120,6 +120,11 @@ pub(super) struct Node {
 }
 
 impl Node {
+    /// A CP may be put here.
+    pub(super) fn takes_cps(&self, now_us: u64) -> bool {
+        self.links && self.is_up() && self.not_before_us <= now_us && self.posts.len() < POSTS_MAX
+    }
+
     pub(super) fn is_up(&self) -> bool {
         self.facts.as_ref().is_none_or(|facts| facts.is_up)
     }
@@ -201,7 +206,7 @@ impl Front {
     }
 
     pub(super) fn remove(&mut self, post: PostId) {
-        let Some(gone) = self.posts.remove(&post) else { return };
+        let gone = self.posts.remove(&post).expect("a post is taken away once");
         self.nodes.entry(gone.node).and_modify(|node| node.posts.retain(|of| *of != post));
         (self.dirty, self.lost) = (true, self.lost + 1);
     }

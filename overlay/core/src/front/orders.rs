@@ -17,11 +17,8 @@ impl Front {
     pub(super) fn write_orders(&mut self, now_us: u64) {
         let below = self.below();
         let mut vouchers = Vouchers::default();
-        for (id, post) in &self.posts {
-            if let (Some(key), Some(_)) = (post.key, post.parent) {
-                vouchers.add(self.secret(&key, None), id.0, key);
-            }
-        }
+        let all = self.posts.iter().filter_map(|(id, post)| self.voucher(*id, post));
+        all.for_each(|(secret, post, key)| vouchers.add(secret, post, key));
         self.vouchers = vouchers;
         let mut orders = BTreeMap::<PublicKey, Vec<PostOrder>>::new();
         for (id, post) in &self.posts {
@@ -35,22 +32,22 @@ impl Front {
 
     /// The same for one node, by what is known now.
     pub(super) fn write_orders_of(&mut self, node: &PublicKey, now_us: u64) {
-        let Some(known) = self.nodes.get(node) else { return };
-        let posts = known.posts.iter().filter_map(|id| Some((*id, self.posts.get(id)?)));
-        let orders = posts.map(|(id, post)| {
+        let posts = || self.nodes[node].posts.iter().map(|id| (*id, &self.posts[id]));
+        let orders = posts().map(|(id, post)| {
             let below = if post.level == 0 { Vec::new() } else { self.below_of(id) };
             self.order(id, post, &below)
         });
         let mut orders: Vec<_> = orders.collect();
         orders.sort_unstable_by_key(|order| order.post);
-        let secrets = known.posts.iter().filter_map(|id| {
-            let post = self.posts.get(id)?;
-            let key = post.key.filter(|_| post.parent.is_some())?;
-            Some((self.secret(&key, None), id.0, key))
-        });
-        let secrets: Vec<_> = secrets.collect();
-        secrets.into_iter().for_each(|(secret, post, key)| self.vouchers.add(secret, post, key));
+        let vouchers: Vec<_> = posts().filter_map(|(id, post)| self.voucher(id, post)).collect();
+        vouchers.into_iter().for_each(|(secret, post, key)| self.vouchers.add(secret, post, key));
         self.nodes.entry(*node).and_modify(|node| node.tell(orders, now_us));
+    }
+
+    /// With what a post links with the front, once it has a place.
+    fn voucher(&self, id: PostId, post: &Post) -> Option<(Secret, u64, PublicKey)> {
+        let key = post.key.filter(|_| post.parent.is_some())?;
+        Some((self.secret(&key, None), id.0, key))
     }
 
     /// All posts below a CP.
