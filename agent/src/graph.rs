@@ -4,13 +4,13 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
+use starfarm_agent_core::up::{Coming, Down, Leaving, Up};
 use starfarm_agent_core::{Gather, Module, Order, PURE, Refusal, Runtime, Who, Word};
 use starfarm_protocol::ids::to_hex;
 use starfarm_protocol::link::Stream;
 use starfarm_protocol::orders::PostKind;
 
 use crate::sensors::SENSORS;
-use crate::up::{Coming, Down, Leaving, Up};
 use crate::words::Begin;
 
 /// The timer of all sensors.

@@ -1,11 +1,10 @@
 //! The rim of a node's monitoring agent: a child process of the worker. What a graph of stages is, and how it runs, is in
-//! `starfarm-agent-core`.
+//! `starfarm-agent-core`, how a post lives among others in `starfarm-overlay-core`.
 //!
 //! | file | holds |
 //! | --- | --- |
 //! | `process`, `words` | the life of an agent; what it and its worker say to each other |
-//! | `place` | where it is in the tree: whom it calls, and when |
-//! | `graph`, `up` | the stages that it begins with; those by which values leave, and come in from below |
+//! | `graph` | the stages that it begins with |
 //! | `wishes` | what is to be measured, and how often |
 //! | `sensors` | what reads the machine |
 //!
@@ -14,10 +13,8 @@
 #![forbid(unsafe_code)]
 
 mod graph;
-mod place;
 mod process;
 pub mod sensors;
-mod up;
 mod wishes;
 pub mod words;
 

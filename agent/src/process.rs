@@ -1,7 +1,6 @@
 //! The life of an agent: a process that holds a post, runs its graph, and tells its worker how far it is. It ends when its
 //! worker does.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::TcpListener;
@@ -10,19 +9,16 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
+use starfarm_agent_core::up::Values;
 use starfarm_agent_core::{Order, Runtime, Who, Word};
-use starfarm_overlay::{Children, Happening, LinkId, Reactor, Said, Watch};
-use starfarm_overlay_core::lanes::Lane;
-use starfarm_overlay_core::sending::Sending;
-use starfarm_protocol::ids::{Boot, Epoch, PublicKey};
-use starfarm_protocol::link::{Message, Standing, Table};
-use starfarm_protocol::orders::{Descendant, PostId, PostState};
+use starfarm_overlay::{Happening, Reactor, Watch};
+use starfarm_overlay_core::member::{self, Deed, Member};
+use starfarm_protocol::ids::{Boot, Epoch};
+use starfarm_protocol::orders::PostId;
 use starfarm_protocol::seal::packet::Mode;
-use starfarm_protocol::seal::{Introduction, Responder, StaticKey, Vouchers, post_name, post_of};
+use starfarm_protocol::seal::{Introduction, Responder, StaticKey, post_name, post_of};
 
 use crate::graph::{self, Doors};
-use crate::place::{Place, Up};
-use crate::up::Values;
 use crate::wishes::Wishes;
 use crate::words::{Begin, FromAgent, ToAgent, line};
 
@@ -30,10 +26,6 @@ use crate::words::{Begin, FromAgent, ToAgent, line};
 const NICE: i32 = 10;
 /// Longest pause of the loop.
 const PAUSE_US: u64 = 1_000_000;
-/// How often a post says how it stands, if nothing else has it say so before.
-const STANDING_US: u64 = 2_000_000;
-/// The farm's clock went back where it is behind by more than this, in microseconds.
-const CLOCK_BACK_US: u64 = 1_000_000;
 /// Bytes of a line of the worker, at most.
 const LINE_BYTES_MAX: usize = 64 << 20;
 
@@ -64,16 +56,8 @@ struct Agent {
     runtime: Runtime,
     worker: Worker,
     doors: Doors,
-    place: Option<Place>,
-    /// So far the farm's clock is ahead of this process's, in microseconds; none before it was told.
-    ahead_us: Option<u64>,
-    sending: Sending,
     wishes: Wishes,
-    children: Children,
-    /// How the posts below stand, as they told last.
-    below: BTreeMap<PostId, Standing>,
-    /// When it says next how it stands.
-    standing_us: u64,
+    member: Member,
 }
 
 /// The worker's end of the pipes.
@@ -154,19 +138,14 @@ impl Agent {
         worker.tell(&FromAgent::Ready { key: key.public(), port })?;
         Ok(Self {
             start: Instant::now(),
-            children: Children::of(begin.level),
+            member: Member::new(begin.level),
             begin,
             key,
             reactor,
             runtime,
             worker,
             doors,
-            place: None,
-            ahead_us: None,
-            sending: Sending::default(),
             wishes: Wishes::default(),
-            below: BTreeMap::new(),
-            standing_us: 0,
         })
     }
 
@@ -183,12 +162,7 @@ impl Agent {
                         Some(words) => words.into_iter().try_for_each(|word| self.hear(word))?,
                         None => return Ok(()),
                     },
-                    Happening::Up(link) => self.greet(link),
-                    Happening::Called(link, claim, first) => {
-                        self.on_called(link, &claim.name, claim.key, &first)?;
-                    }
-                    Happening::Record(link, record) => self.on_record(link, &record)?,
-                    Happening::Gone(link, _) => self.on_gone(link)?,
+                    other => self.on_link(other)?,
                 }
             }
             self.link_up();
@@ -201,72 +175,60 @@ impl Agent {
         self.start.elapsed().as_micros() as u64
     }
 
-    /// The farm's clock, once somebody has told it.
-    fn farm_us(&self) -> Option<u64> {
-        self.ahead_us.map(|ahead_us| self.now_us() + ahead_us)
-    }
-
-    fn parent(&self) -> Option<&Up> {
-        self.place.as_ref()?.parent.as_ref()
-    }
-
     /// When something is to be done.
     fn due_us(&self) -> u64 {
-        let timer = self.runtime.next_due_us().zip(self.ahead_us);
-        let timer = timer.map(|(due_us, ahead_us)| due_us.saturating_sub(ahead_us));
-        let call = self.place.as_ref().and_then(Place::due_us);
-        let says = self.place.as_ref().is_some_and(|place| place.parent.is_some() && !place.is_greeted);
-        let standing = says.then_some(self.standing_us);
-        [timer, call, standing].into_iter().flatten().min().unwrap_or(u64::MAX)
+        let timer = self.runtime.next_due_us().and_then(|due_us| self.member.at_us(due_us));
+        [timer, self.member.due_us()].into_iter().flatten().min().unwrap_or(u64::MAX)
     }
 
     fn hear(&mut self, word: ToAgent) -> io::Result<()> {
         let ToAgent::Place { order, scheduler } = word else {
             return Err(io::Error::other("the worker begins twice"));
         };
-        let mut vouchers = Vouchers::default();
-        order.below.iter().for_each(|below| vouchers.add(below.secret.clone(), below.post.0, below.key));
-        self.reactor.vouch(vouchers);
-        self.children.limit(order.children_max as usize);
-        let is_below = |post: &PostId| order.below.iter().any(|below| below.post == *post);
-        self.below.retain(|post, _| is_below(post));
-        let strangers: BTreeSet<_> = self.children.posts().filter(|post| !is_below(post)).collect();
-        let before = self.place.iter().flat_map(|place| &place.order.below).map(|below| below.post);
-        let gone: BTreeSet<_> =
-            before.filter(|post| !is_below(post)).chain(strangers.iter().copied()).collect();
-        strangers.into_iter().for_each(|post| self.children.end(&mut self.reactor, post));
-        gone.into_iter().for_each(|post| self.forget(post));
-        match &mut self.place {
-            Some(place) => {
-                // Whoever is called now may be nobody who is above it.
-                place.called.take().into_iter().for_each(|up| self.reactor.close(up.link));
-                place.is_greeted = false;
-                place.change(order, scheduler);
-            }
-            None => self.place = Some(Place::new(order, scheduler)),
+        self.reactor.vouch(member::vouchers(&order));
+        let mut deeds = Vec::new();
+        self.member.on_place(&mut self.reactor, (order, scheduler), &mut deeds);
+        self.perform(deeds)
+    }
+
+    /// Something has happened to a link.
+    fn on_link(&mut self, happening: Happening) -> io::Result<()> {
+        let (now_us, mut deeds) = (self.now_us(), Vec::new());
+        let Self { member, reactor, .. } = self;
+        match happening {
+            Happening::Up(link) => member.on_up(reactor, link, now_us),
+            Happening::Called(link, claim, first) => match post_of(&claim.name) {
+                Some(post) => member.on_called(reactor, link, (PostId(post), claim.key), &first, now_us),
+                None => reactor.close(link),
+            },
+            Happening::Record(link, record) => member.on_record(reactor, link, &record, now_us, &mut deeds),
+            Happening::Gone(link, _) => member.on_gone(link, now_us, &mut deeds),
+            Happening::Readable(_) => {}
         }
-        if self.parent().is_none() {
-            self.worker.tell(&FromAgent::State(PostState::Linking, None))?;
+        self.perform(deeds)
+    }
+
+    fn perform(&mut self, deeds: Vec<Deed>) -> io::Result<()> {
+        let farm_us = self.member.farm_us(self.now_us()).unwrap_or_default();
+        for deed in deeds {
+            match deed {
+                Deed::Take(child, stream, at_us, triples) => {
+                    let values = Values { stream, at_us, triples };
+                    self.doors.coming.borrow_mut().push_back((child, values));
+                }
+                Deed::Forget(post) => self.tell_gather("gone", post.to_string(), farm_us),
+                Deed::BeginAnew => self.tell_gather("anew", String::new(), farm_us),
+                Deed::Heed => self.heed(farm_us),
+                Deed::Tell(state, parent) => self.worker.tell(&FromAgent::State(state, parent))?,
+            }
         }
         Ok(())
     }
 
-    /// The farm's clock went back: what was measured by the one before would be of a time that has yet to come.
-    fn begin_anew(&mut self, farm_us: u64) {
-        self.sending.clear();
+    fn tell_gather(&mut self, key: &str, value: String, farm_us: u64) {
         if self.begin.level > 0 {
-            let word = Word::Set { key: "anew".to_owned(), value: String::new() };
+            let word = Word::Set { key: key.to_owned(), value };
             let told = self.runtime.order(Order::Tell(Who::from(graph::GATHER), word), farm_us);
-            debug_assert!(told.is_ok(), "the stage is there, and knows the setting");
-        }
-    }
-
-    /// A post tells nothing here any more.
-    fn forget(&mut self, post: PostId) {
-        if self.begin.level > 0 {
-            let word = Word::Set { key: "gone".to_owned(), value: post.to_string() };
-            let now_us = self.farm_us().unwrap_or_default();
-            let told = self.runtime.order(Order::Tell(Who::from(graph::GATHER), word), now_us);
             debug_assert!(told.is_ok(), "the stage is there, and knows the setting");
         }
     }
@@ -274,177 +236,33 @@ impl Agent {
     /// Calls the next one of the lineage, where there is no parent, or not the right one, and it is time.
     fn link_up(&mut self) {
         let now_us = self.now_us();
-        let Some(place) = &mut self.place else { return };
-        let Some((ancestor, address)) = place.next(now_us) else { return };
+        let Some((ancestor, address)) = self.member.next_call(now_us) else { return };
+        let post = self.member.post().expect("who calls has a place");
         let who = Introduction {
             key: &self.key,
             scheduler: &ancestor.key,
             join_secret: &ancestor.secret,
-            name: &post_name(place.order.post.0),
+            name: &post_name(post.0),
             boot: Boot(0),
             mode: Mode { stream: true, ..Mode::default() },
         };
         // Without a socket it is tried again like without a parent.
-        let link = self.reactor.call(address, &who, self.begin.farm, now_us).ok();
-        place.called = link.map(|link| Up { link, post: ancestor.post, key: ancestor.key });
-    }
-
-    /// The one that was called is who it should be: this post says who it is.
-    fn greet(&mut self, link: LinkId) {
-        let now_us = self.now_us();
-        let Some(place) = &mut self.place else { return };
-        if place.called.as_ref().is_some_and(|up| up.link == link) {
-            place.is_greeted = true;
-            let attach = self.sending.attach(place.order.post, self.begin.level);
-            self.reactor.send(link, Lane::Control, &Message::Attach(attach), now_us);
+        if let Ok(link) = self.reactor.call(address, &who, self.begin.farm, now_us) {
+            self.member.on_calling(link, &ancestor);
         }
-    }
-
-    fn on_called(&mut self, link: LinkId, name: &str, key: PublicKey, first: &[u8]) -> io::Result<()> {
-        // Without a clock it has no parent either, and nothing to say to children.
-        let (Some(post), Some(farm_us)) = (post_of(name), self.farm_us()) else {
-            self.reactor.close(link);
-            return Ok(());
-        };
-        let (reactor, now_us) = (&mut self.reactor, self.start.elapsed().as_micros() as u64);
-        if self.children.arrive(reactor, link, (PostId(post), key), first, (now_us, farm_us)) {
-            self.standing_us = 0;
-            let table = Message::Table(self.wishes.table.clone());
-            self.reactor.send(link, Lane::Control, &table, now_us);
-        }
-        Ok(())
-    }
-
-    fn on_record(&mut self, link: LinkId, record: &[u8]) -> io::Result<()> {
-        let place = self.place.as_ref();
-        if place.is_some_and(|place| place.called.as_ref().is_some_and(|up| up.link == link)) {
-            return self.on_answer(link, record);
-        }
-        if self.parent().is_some_and(|up| up.link == link) {
-            return match Message::read(record) {
-                Ok(Some(Message::Beat { heard })) => {
-                    if place.is_some_and(|place| !place.is_greeted) {
-                        self.sending.on_heard(heard);
-                    }
-                    Ok(())
-                }
-                Ok(Some(Message::Table(table))) => self.on_table(table),
-                Ok(None) => Ok(()),
-                // What no parent says.
-                _ => {
-                    self.reactor.close(link);
-                    self.on_gone(link)
-                }
-            };
-        }
-        match self.children.hear(&mut self.reactor, link, record) {
-            Said::Data(child, data) => {
-                let triples = data.triples.to_vec();
-                let values = Values { stream: data.stream, at_us: data.at_us, triples };
-                self.doors.coming.borrow_mut().push_back((child, values));
-            }
-            Said::Standing(standing) => self.pass_on(standing),
-            Said::Gone(post) => self.on_child_gone(post),
-            Said::Nothing => {}
-        }
-        Ok(())
-    }
-
-    /// Something else is to be measured, or at other times: here, and below.
-    fn on_table(&mut self, table: Table) -> io::Result<()> {
-        let Some(farm_us) = self.farm_us() else { return Ok(()) };
-        if self.wishes.table != table {
-            self.wishes.take(table);
-            self.heed(farm_us);
-        }
-        let (now_us, table) = (self.now_us(), Message::Table(self.wishes.table.clone()));
-        self.children.tell(&mut self.reactor, &table, now_us);
-        Ok(())
     }
 
     /// Does what the table says, by the farm's clock.
     fn heed(&mut self, farm_us: u64) {
-        let Some(place) = &self.place else { return };
-        let (who, doors) = ((&self.begin, place.order.post), &self.doors);
+        let Some(post) = self.member.post() else { return };
+        self.wishes.take(self.member.table().clone());
         // What cannot be had, as where there are too many wishes, is left as it is.
-        let _ = self.wishes.apply(&mut self.runtime, who, doors, farm_us);
-    }
-
-    /// Whoever was called takes the post in, or does not.
-    fn on_answer(&mut self, link: LinkId, record: &[u8]) -> io::Result<()> {
-        let now_us = self.now_us();
-        match Message::read(record) {
-            Ok(Some(Message::Welcome { now_us: farm_us })) => {
-                let Some(place) = &mut self.place else { return Ok(()) };
-                let before = place.join(now_us);
-                let parent = place.parent.as_ref().map(|up| up.post);
-                before.into_iter().for_each(|up| self.reactor.close(up.link));
-                self.sending.begin();
-                self.standing_us = 0;
-                let ahead_us = farm_us.saturating_sub(now_us);
-                let is_back = self.ahead_us.is_some_and(|before| ahead_us + CLOCK_BACK_US < before);
-                self.ahead_us = Some(ahead_us);
-                // The clock may be another scheduler's.
-                if is_back {
-                    self.begin_anew(farm_us);
-                }
-                self.heed(farm_us);
-                for standing in std::mem::take(&mut self.below).into_values() {
-                    self.pass_on(standing);
-                }
-                self.worker.tell(&FromAgent::State(PostState::Joined, parent))
-            }
-            Ok(Some(Message::Beat { .. }) | None) => Ok(()),
-            // A refusal, or what no parent says.
-            _ => {
-                self.reactor.close(link);
-                self.on_gone(link)
-            }
-        }
-    }
-
-    fn on_gone(&mut self, link: LinkId) -> io::Result<()> {
-        let now_us = self.now_us();
-        if let Some(place) = &mut self.place
-            && place.gone(link, now_us)
-        {
-            return self.worker.tell(&FromAgent::State(PostState::Orphan, None));
-        }
-        if let Some(post) = self.children.gone(link) {
-            self.on_child_gone(post);
-        }
-        Ok(())
-    }
-
-    /// What a CP told the posts below it tell whoever takes them in, and one that was taken in has gone home. A back end of
-    /// this post comes back, or is missed.
-    fn on_child_gone(&mut self, post: PostId) {
-        self.standing_us = 0;
-        let is_cp = self.below.remove(&post).is_none_or(|child| child.level > 0);
-        let is_own = self.place.as_ref().is_some_and(|place| {
-            let own = |below: &Descendant| below.post == post && below.parent == place.order.post;
-            place.order.below.iter().any(own)
-        });
-        if is_cp || !is_own {
-            self.forget(post);
-        }
-    }
-
-    /// A post below says how it stands: so those above hear of it.
-    fn pass_on(&mut self, standing: Standing) {
-        let now_us = self.now_us();
-        let place = self.place.as_ref();
-        if place.is_some_and(|place| place.order.below.iter().any(|below| below.post == standing.post)) {
-            self.below.insert(standing.post, standing);
-            if let Some(up) = self.parent() {
-                self.reactor.send(up.link, Lane::Control, &Message::Standing(standing), now_us);
-            }
-        }
+        let _ = self.wishes.apply(&mut self.runtime, (&self.begin, post), &self.doors, farm_us);
     }
 
     /// Fires what is due, and takes in what children have told.
     fn measure(&mut self) {
-        let Some(farm_us) = self.farm_us() else { return };
+        let Some(farm_us) = self.member.farm_us(self.now_us()) else { return };
         if self.runtime.next_due_us().is_some_and(|due_us| due_us <= farm_us) {
             self.runtime.on_time(farm_us);
         }
@@ -453,26 +271,15 @@ impl Agent {
             debug_assert!(ready.is_ok(), "who has children has the stage");
             self.doors.coming.borrow_mut().clear();
         }
-        let Some(place) = &self.place else { return };
         let leaving = Rc::clone(&self.doors.leaving);
         for Values { stream, at_us, triples } in leaving.borrow_mut().drain(..) {
-            self.sending.put(place.order.post, stream, at_us, &triples);
+            self.member.put(stream, at_us, &triples);
         }
-        self.sending.tidy(farm_us);
     }
 
     /// Sends what waits, as far as the link takes it, and how this post stands.
     fn say(&mut self) {
         let now_us = self.now_us();
-        let Some(place) = self.place.as_ref().filter(|place| !place.is_greeted) else { return };
-        let (Some(up), post) = (&place.parent, place.order.post) else { return };
-        self.reactor.send_data(up.link, &mut self.sending, now_us);
-        if now_us >= self.standing_us {
-            self.standing_us = now_us + STANDING_US;
-            let counts = self.children.counts(self.sending.counts(), self.doors.late.get());
-            let (parent, level, children) = (up.post, self.begin.level, self.children.count() as u32);
-            let standing = Message::Standing(Standing { post, parent, level, children, counts });
-            self.reactor.send(up.link, Lane::Control, &standing, now_us);
-        }
+        self.member.say(&mut self.reactor, self.doors.late.get(), now_us);
     }
 }

@@ -3,16 +3,15 @@
 //!
 //! | file | holds |
 //! | --- | --- |
-//! | `link` | one link: its handshake, its lanes, its bytes |
-//! | `children` | who of those that link is a child, and what they have said |
+//! | `link` | one link: its handshake and its bytes |
 //! | `reactor` | the thread's loop: what happened on which link |
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
-mod children;
 mod link;
 mod reactor;
 
-pub use children::{Children, Said};
 pub use mio::Waker;
-pub use reactor::{Happening, LinkId, Reactor, Watch};
+pub use reactor::{Happening, Reactor, Watch};
+pub use starfarm_overlay_core::children::{Children, Said};
+pub use starfarm_overlay_core::pipe::LinkId;

@@ -4,9 +4,8 @@
 use std::io::{self, Read, Write};
 
 use mio::net::TcpStream;
-use starfarm_overlay_core::lanes::{Full, Lane, Lanes};
+use starfarm_overlay_core::pipe::Pipe;
 use starfarm_protocol::ids::FarmId;
-use starfarm_protocol::link::Message;
 use starfarm_protocol::seal::stream::{self, FRAME_HEADER_BYTES, Stream, frame_bytes};
 use starfarm_protocol::seal::{Claim, Initiator, Outcome, Pending, Responder, Vouchers};
 
@@ -30,7 +29,7 @@ enum Phase {
 pub(crate) struct Link {
     pub(crate) socket: TcpStream,
     phase: Phase,
-    pub(crate) lanes: Lanes,
+    pub(crate) pipe: Pipe,
     /// Frames that the socket has not taken yet, and how much of them it has.
     out: Vec<u8>,
     taken: usize,
@@ -38,10 +37,6 @@ pub(crate) struct Link {
     rest: Vec<u8>,
     /// There may be more to read than was read.
     pub(crate) readable: bool,
-    pub(crate) heard_us: u64,
-    pub(crate) said_us: u64,
-    /// Records of data that came.
-    pub(crate) data: u64,
     /// Somebody has called, and not yet proved to be anybody.
     pub(crate) is_stranger: bool,
 }
@@ -98,19 +93,12 @@ impl Link {
     }
 
     fn new(socket: TcpStream, phase: Phase, out: Vec<u8>, now_us: u64) -> Self {
-        let (lanes, rest, taken, data) = (Lanes::default(), Vec::new(), 0, 0);
-        let (heard_us, said_us, is_stranger) = (now_us, now_us, false);
-        Self { socket, phase, lanes, out, taken, rest, readable: true, heard_us, said_us, data, is_stranger }
+        let (pipe, rest, taken, is_stranger) = (Pipe::new(now_us), Vec::new(), 0, false);
+        Self { socket, phase, pipe, out, taken, rest, readable: true, is_stranger }
     }
 
     pub(crate) fn is_up(&self) -> bool {
         matches!(self.phase, Phase::Up(_))
-    }
-
-    /// Puts a record into a lane.
-    pub(crate) fn put(&mut self, lane: Lane, record: Vec<u8>, now_us: u64) -> Result<(), Full> {
-        self.said_us = now_us;
-        self.lanes.put(lane, record)
     }
 
     /// Reads what there is, up to a turn's worth.
@@ -129,7 +117,7 @@ impl Link {
                 Ok(0) => return Err("it has hung up".into()),
                 Ok(count) => {
                     if !self.is_stranger {
-                        self.heard_us = now_us;
+                        self.pipe.on_heard(now_us);
                     }
                     self.rest.extend_from_slice(&piece[..count]);
                     self.take_frames(host, now_us, came)?;
@@ -179,7 +167,7 @@ impl Link {
             Phase::Up(mut stream) => {
                 let mut record = Vec::new();
                 stream.opener.open(frame, &mut record).map_err(|error| error.to_string())?;
-                self.data += u64::from(Message::is_data(&record));
+                self.pipe.on_record(&record);
                 came.push(Came::Record(record));
                 self.phase = Phase::Up(stream);
             }
@@ -208,7 +196,8 @@ impl Link {
                 let confirmed = pending.confirm(&mut host.vouchers, frame, &mut first, now_us / 1_000_000);
                 let (stream, peer, _) = confirmed.map_err(|error| error.to_string())?;
                 self.phase = Phase::Up(Box::new(stream));
-                (self.heard_us, self.is_stranger) = (now_us, false);
+                self.pipe.on_heard(now_us);
+                self.is_stranger = false;
                 came.push(Came::Called(Box::new((peer.claim, first))));
             }
         }
@@ -246,7 +235,7 @@ impl Link {
         }
         let Phase::Up(stream) = &mut self.phase else { return Ok(()) };
         while self.out.len() - self.taken < AHEAD_BYTES
-            && let Some(record) = self.lanes.take_next()
+            && let Some(record) = self.pipe.take_next()
         {
             stream.sealer.seal(&record, &mut self.out).map_err(|error| error.to_string())?;
         }

@@ -13,17 +13,14 @@ use mio::net::{TcpListener, TcpStream};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
 use starfarm_overlay_core::lanes::Lane;
+use starfarm_overlay_core::pipe::{LOOK_US, LinkId, Links};
 use starfarm_overlay_core::sending::Sending;
 use starfarm_protocol::ids::FarmId;
-use starfarm_protocol::link::{BEAT_US, DEAD_US, LINK, Message};
+use starfarm_protocol::link::Message;
 use starfarm_protocol::seal::stream::{Stream, call};
 use starfarm_protocol::seal::{Claim, Introduction, Responder, SealError, Vouchers};
 
 use crate::link::{Came, Host, Link};
-
-/// A link of this reactor: no later one has its number.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct LinkId(u64);
 
 /// A file that the owner of the reactor watches: the number that it gave it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -52,8 +49,6 @@ const LISTENER: Token = Token(WATCHES + 1);
 const STRANGERS_MAX: usize = 256;
 /// Events of a turn.
 const EVENTS: usize = 1_024;
-/// How often links are looked after.
-const LOOK_US: u64 = BEAT_US / 4;
 
 /// All links of a thread.
 pub struct Reactor {
@@ -149,16 +144,10 @@ impl Reactor {
         Ok(id)
     }
 
-    /// Puts a message into a lane of a link. A link that has no room for it in a lane other than that of data is of no use:
-    /// it ends, as one that is not there has.
+    /// As [`Links::send`].
     pub fn send(&mut self, link: LinkId, lane: Lane, message: &Message<'_>, now_us: u64) {
-        let Some(found) = self.links.get_mut(&link) else { return };
-        // The first record says what the link is for.
-        let mut record = if let Message::Attach(_) = message { vec![LINK] } else { Vec::new() };
-        message.write(&mut record);
-        if found.put(lane, record, now_us).is_err() {
-            // The next look finds it silent.
-            found.heard_us = 0;
+        if let Some(found) = self.links.get_mut(&link) {
+            found.pipe.send(lane, message, now_us);
         }
     }
 
@@ -172,11 +161,10 @@ impl Reactor {
         self.links.clear();
     }
 
-    /// Sends what waits for a parent, as far as the link has room for it.
+    /// As [`Links::send_data`].
     pub fn send_data(&mut self, link: LinkId, waiting: &mut Sending, now_us: u64) {
-        let Some(found) = self.links.get_mut(&link) else { return };
-        while let Some(record) = waiting.next_record(found.lanes.room(Lane::Data)) {
-            found.put(Lane::Data, record, now_us).expect("there is room");
+        if let Some(found) = self.links.get_mut(&link) {
+            found.pipe.send_data(waiting, now_us);
         }
     }
 
@@ -259,17 +247,7 @@ impl Reactor {
 
     /// Links that are up say that they live; those that say nothing are dead.
     fn look_after(&mut self, now_us: u64, happenings: &mut Vec<Happening>) {
-        self.for_each(happenings, |_, link, _| {
-            if now_us.saturating_sub(link.heard_us) >= DEAD_US {
-                return Err(format!("nothing was heard of it for {} s", DEAD_US / 1_000_000));
-            }
-            if link.is_up() && now_us.saturating_sub(link.said_us) + LOOK_US > BEAT_US {
-                let mut beat = Vec::new();
-                Message::Beat { heard: link.data }.write(&mut beat);
-                link.put(Lane::Control, beat, now_us).map_err(|_| "it does not read".to_owned())?;
-            }
-            Ok(())
-        });
+        self.for_each(happenings, |_, link, _| link.pipe.look(link.is_up(), now_us));
     }
 
     /// Does something with each link; one of which nothing comes ends. Of a stranger nobody has heard.
@@ -287,5 +265,19 @@ impl Reactor {
                 false
             }
         });
+    }
+}
+
+impl Links for Reactor {
+    fn send(&mut self, link: LinkId, lane: Lane, message: &Message<'_>, now_us: u64) {
+        Self::send(self, link, lane, message, now_us);
+    }
+
+    fn send_data(&mut self, link: LinkId, waiting: &mut Sending, now_us: u64) {
+        Self::send_data(self, link, waiting, now_us);
+    }
+
+    fn close(&mut self, link: LinkId) {
+        Self::close(self, link);
     }
 }

@@ -134,7 +134,7 @@ impl Tree {
     /// A child has gone: what a communication process told of jobs those tell who were below it.
     pub(crate) fn on_gone(&self, post: PostId) {
         let mut known = self.known();
-        if known.front.post(post).is_none_or(|of| of.level > 0 || of.parent != Some(PostId::FRONT)) {
+        if known.front.tells_for_others(post) {
             known.picture.forget_child(post);
         }
     }

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
-use starfarm_protocol::ids::PublicKey;
-use starfarm_protocol::orders::{self, Incoming, ORDERS, PostId, Report};
+use starfarm_overlay_core::calls::Calls;
+use starfarm_overlay_core::posts::keys;
+use starfarm_protocol::orders::{self, Incoming, ORDERS};
 use starfarm_protocol::seal::{Line, NoLine};
 
 pub(crate) use crate::posts::Ways;
@@ -19,12 +20,8 @@ use crate::sessions::Identity;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// A line on which there is nothing more to say is kept for so long.
 const KEEP: Duration = Duration::from_secs(2);
-/// A call that failed is made again this much later, and each time twice that, up to the longest pause.
-const PAUSE: Duration = Duration::from_secs(1);
-const PAUSE_MAX: Duration = Duration::from_secs(30);
-
-/// So often it calls while a post of it has no parent.
-const ADRIFT: Duration = Duration::from_secs(10);
+/// The longest wait for a word.
+const WAIT: Duration = Duration::from_secs(30);
 
 enum Word {
     /// A session is up with a scheduler that may know nothing of this node.
@@ -45,7 +42,7 @@ impl Orders {
     pub(crate) fn start(who: Arc<Identity>, ways: Ways) -> io::Result<Self> {
         let (words, heard) = unbounded();
         let posts = Posts::new(ways, words.clone(), Word::Post);
-        let caller = Caller { who, posts, scheduler: None, newest: 0, line: None, wants: None, pause: PAUSE };
+        let caller = Caller { who, posts, calls: Calls::default(), start: Instant::now(), line: None };
         std::thread::Builder::new().name("orders".into()).spawn(move || caller.run(&heard))?;
         Ok(Self { words, bell: 0 })
     }
@@ -69,65 +66,61 @@ impl Orders {
 struct Caller {
     who: Arc<Identity>,
     posts: Posts<Word>,
-    scheduler: Option<SocketAddr>,
-    /// The number of the orders that were heard last.
-    newest: u64,
+    calls: Calls,
+    /// Its clock counts from here.
+    start: Instant,
     line: Option<(Line<TcpStream>, Instant)>,
-    /// When the next call is to be made, if one is.
-    wants: Option<Instant>,
-    pause: Duration,
 }
 
 impl Caller {
+    fn now_us(&self) -> u64 {
+        self.start.elapsed().as_micros() as u64
+    }
+
     fn run(mut self, words: &Receiver<Word>) {
         loop {
-            let now = Instant::now();
             let hang_up = self.line.as_ref().map(|(_, since)| *since + KEEP);
-            let due = [self.wants, self.posts.due(), hang_up].into_iter().flatten().min();
-            let wait = due.map_or(PAUSE_MAX, |due| due.saturating_duration_since(now));
+            let due_us = [self.calls.due_us(), self.posts.core.due_us()].into_iter().flatten().min();
+            let due = due_us.map(|due_us| self.start + Duration::from_micros(due_us));
+            let due = [due, hang_up].into_iter().flatten().min();
+            let wait = due.map_or(WAIT, |due| due.saturating_duration_since(Instant::now()));
             match words.recv_timeout(wait) {
                 Ok(word) => std::iter::once(word).chain(words.try_iter()).for_each(|word| self.hear(word)),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
-            self.posts.start_due();
-            let now = Instant::now();
-            if self.wants.is_none() && self.scheduler.is_some() && self.posts.is_adrift() {
-                self.wants = Some(now + ADRIFT);
-            }
-            self.line.take_if(|(_, since)| *since + KEEP <= now);
-            if self.wants.take_if(|at| *at <= now).is_some() && self.call().is_err() {
+            let now_us = self.now_us();
+            self.posts.start_due(now_us);
+            self.line.take_if(|(_, since)| since.elapsed() >= KEEP);
+            if self.calls.take_due(self.posts.core.is_adrift(), now_us) && self.call().is_err() {
                 self.line = None;
-                self.wants = Some(Instant::now() + self.pause);
-                self.pause = (self.pause * 2).min(PAUSE_MAX);
+                self.calls.on_failure(self.now_us());
             }
         }
     }
 
     fn hear(&mut self, word: Word) {
+        let now_us = self.now_us();
         match word {
             Word::Session(scheduler) => {
-                (self.scheduler, self.newest, self.line) = (Some(scheduler), 0, None);
+                self.line = None;
+                self.calls.on_session(scheduler, now_us);
             }
-            Word::Bell(newest) if newest == self.newest => return,
-            Word::Bell(_) => {}
+            Word::Bell(newest) => self.calls.on_bell(newest, now_us),
             Word::Post(news) => {
-                let before = self.posts.report(self.newest);
-                self.posts.hear(news);
                 // How far a post is goes with the next call; with what it links must be known.
-                if keys(&before) == keys(&self.posts.report(self.newest)) {
-                    return;
+                if self.posts.hear(news, now_us) {
+                    self.calls.on_news(now_us);
                 }
             }
         }
-        (self.wants, self.pause) = (Some(Instant::now()), PAUSE);
     }
 
     /// Says what there is, hears what there should be, and again where that changed something.
     fn call(&mut self) -> Result<(), NoLine> {
-        let Some(scheduler) = self.scheduler else { return Ok(()) };
+        let Some(scheduler) = self.calls.scheduler() else { return Ok(()) };
         loop {
-            let report = self.posts.report(self.newest);
+            let report = self.posts.core.report(self.calls.newest());
             let records = orders::write(&report);
             let line = self.line(scheduler)?;
             records.iter().try_for_each(|record| line.send(record))?;
@@ -138,10 +131,9 @@ impl Caller {
                 }
             };
             let from = line.io().local_addr()?.ip();
-            self.pause = PAUSE;
-            self.newest = orders.newest;
-            self.posts.want(orders.posts, scheduler, from);
-            if keys(&report) == keys(&self.posts.report(self.newest)) {
+            self.calls.on_orders(orders.newest);
+            self.posts.want(orders.posts, (scheduler, from), self.now_us());
+            if keys(&report) == keys(&self.posts.core.report(self.calls.newest())) {
                 return Ok(());
             }
         }
@@ -162,10 +154,3 @@ impl Caller {
         Ok(line)
     }
 }
-
-/// The posts of a report, with what each links and where.
-fn keys(report: &Report) -> Vec<Keyed<'_>> {
-    report.posts.iter().map(|post| (post.post, post.key, post.addresses.as_slice())).collect()
-}
-
-type Keyed<'a> = (PostId, Option<PublicKey>, &'a [SocketAddr]);

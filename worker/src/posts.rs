@@ -8,26 +8,22 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::process::ChildStdin;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crossbeam_channel::Sender;
 use starfarm_agent::words::{Begin, FromAgent, ToAgent, line};
-use starfarm_protocol::ids::{FarmId, PublicKey};
-use starfarm_protocol::orders::{Host, PostId, PostOrder, PostReport, PostState, Report};
+use starfarm_overlay_core::posts::{self, Deed, News, ProcessId};
+use starfarm_protocol::ids::FarmId;
+use starfarm_protocol::orders::{Host, PostOrder};
 
 use crate::devices::{HostWork, Watcher};
 use crate::options::Options;
 
-/// After an agent ended the next one comes so much later, and each time twice that, up to the longest pause.
-const PAUSE: Duration = Duration::from_millis(100);
-const PAUSE_MAX: Duration = Duration::from_secs(30);
-/// An agent that lived for so long has not ended because of its start.
-const LASTS: Duration = Duration::from_secs(60);
 /// A thread that hears an agent looks so often whether that is still wanted.
 const LOOK: Duration = Duration::from_secs(3_600);
 
-/// What an agent's thread tells: of which post, of which of its processes, and what; nothing at its end.
-pub(crate) struct FromPost(pub(crate) PostId, pub(crate) u64, pub(crate) Option<FromAgent>);
+/// What an agent's thread tells, of which process.
+pub(crate) struct FromPost(pub(crate) ProcessId, pub(crate) News);
 
 /// What holds for all posts of this node.
 pub(crate) struct Ways {
@@ -47,130 +43,62 @@ impl Ways {
 /// All posts.
 pub(crate) struct Posts<T> {
     ways: Ways,
-    host: Host,
-    /// Where others reach this node: what it calls the scheduler from.
-    address: Option<IpAddr>,
-    posts: BTreeMap<PostId, Post>,
-    started: u64,
+    pub(crate) core: posts::Posts,
+    /// Those of the processes that run. Without its own a process ends.
+    inputs: BTreeMap<ProcessId, ChildStdin>,
     tell: Sender<T>,
     of_post: fn(FromPost) -> T,
-}
-
-struct Post {
-    order: PostOrder,
-    /// The place that the process was told.
-    placed: Option<(PostOrder, SocketAddr)>,
-    process: Option<Process>,
-    /// When the next process is started, if there is none, and the pause after that.
-    again_at: Instant,
-    pause: Duration,
-}
-
-struct Process {
-    number: u64,
-    pid: u32,
-    /// Without it the process ends.
-    to: ChildStdin,
-    since: Instant,
-    key: Option<PublicKey>,
-    port: Option<u16>,
-    state: PostState,
-    parent: Option<PostId>,
 }
 
 impl<T: Send + 'static> Posts<T> {
     /// None so far. What they say is told as `of_post` makes of it.
     pub(crate) fn new(ways: Ways, tell: Sender<T>, of_post: fn(FromPost) -> T) -> Self {
-        let (posts, host) = (BTreeMap::new(), host());
-        Self { ways, host, address: None, posts, started: 0, tell, of_post }
+        let core = posts::Posts::new(host(), ways.links);
+        Self { ways, core, inputs: BTreeMap::new(), tell, of_post }
     }
 
     /// These are to be there and no others. The scheduler is there, and is called from this address.
-    pub(crate) fn want(&mut self, orders: Vec<PostOrder>, scheduler: SocketAddr, from: IpAddr) {
-        self.address = Some(from);
-        self.posts.retain(|post, _| orders.iter().any(|order| order.post == *post));
-        for order in orders {
-            match self.posts.get_mut(&order.post) {
-                Some(post) => post.order = order,
-                None => drop(self.posts.insert(order.post, Post::new(order))),
-            }
-        }
-        self.start_due();
-        self.posts.values_mut().for_each(|post| post.place(scheduler));
+    pub(crate) fn want(&mut self, orders: Vec<PostOrder>, ways: (SocketAddr, IpAddr), now_us: u64) {
+        let mut deeds = Vec::new();
+        self.core.want(orders, ways, now_us, &mut deeds);
+        self.perform(deeds);
     }
 
     /// Starts the processes whose time has come.
-    pub(crate) fn start_due(&mut self) {
-        let Self { ways, posts, started, tell, of_post, .. } = self;
-        for (id, post) in posts.iter_mut().filter(|(_, post)| post.process.is_none()) {
-            if post.again_at > Instant::now() {
-                continue;
-            }
-            *started += 1;
-            (post.again_at, post.placed) = (Instant::now() + post.pause, None);
-            post.pause = (post.pause * 2).min(PAUSE_MAX);
-            let (id, number, tell, of_post) = (*id, *started, tell.clone(), *of_post);
-            let say = move |word| tell.send(of_post(FromPost(id, number, word))).is_ok();
-            let begin = ToAgent::Begin(Begin {
-                farm: ways.farm,
-                kind: post.order.kind,
-                level: post.order.level,
-                running: ways.running.clone(),
-                ports: ways.ports,
-            });
-            // One that cannot be started is tried again like one that ended at once.
-            post.process = Process::start(number, &begin, say).ok();
+    pub(crate) fn start_due(&mut self, now_us: u64) {
+        let mut deeds = Vec::new();
+        self.core.start_due(now_us, &mut deeds);
+        self.perform(deeds);
+    }
+
+    /// Something was told of a post; whether the scheduler must know.
+    pub(crate) fn hear(&mut self, FromPost(id, news): FromPost, now_us: u64) -> bool {
+        if news == News::Ended {
+            self.inputs.remove(&id);
         }
+        self.core.hear(id, news, now_us)
     }
 
-    /// When [`Posts::start_due`] has something to do.
-    pub(crate) fn due(&self) -> Option<Instant> {
-        self.posts.values().filter(|post| post.process.is_none()).map(|post| post.again_at).min()
-    }
-
-    /// A post that runs has no parent: where it is to be may have changed unheard.
-    pub(crate) fn is_adrift(&self) -> bool {
-        let mut processes = self.posts.values().filter_map(|post| post.process.as_ref());
-        processes.any(|process| process.state != PostState::Joined)
-    }
-
-    /// Something was told of a post.
-    pub(crate) fn hear(&mut self, FromPost(id, number, word): FromPost) {
-        let Some(post) = self.posts.get_mut(&id) else { return };
-        let Some(process) = post.process.as_mut().filter(|process| process.number == number) else { return };
-        match word {
-            Some(FromAgent::Ready { key, port }) => {
-                (process.key, process.port, process.state) = (Some(key), port, PostState::Reported);
-            }
-            Some(FromAgent::State(state, parent)) => (process.state, process.parent) = (state, parent),
-            None => {
-                if process.since.elapsed() >= LASTS {
-                    post.pause = PAUSE;
+    fn perform(&mut self, deeds: Vec<Deed>) {
+        for deed in deeds {
+            match deed {
+                Deed::Start(_, id, (kind, level)) => {
+                    let (tell, of_post) = (self.tell.clone(), self.of_post);
+                    let say = move |news| tell.send(of_post(FromPost(id, news))).is_ok();
+                    let (farm, running, ports) = (self.ways.farm, self.ways.running.clone(), self.ways.ports);
+                    let begin = ToAgent::Begin(Begin { farm, kind, level, running, ports });
+                    let started = start(&begin, say).ok();
+                    self.core.on_started(id, started.as_ref().map(|(pid, _)| *pid));
+                    self.inputs.extend(started.map(|(_, to)| (id, to)));
                 }
-                post.again_at = Instant::now() + post.pause;
-                post.process = None;
+                Deed::End(id) => drop(self.inputs.remove(&id)),
+                Deed::Place(id, order, scheduler) => {
+                    let word = ToAgent::Place { order: *order, scheduler };
+                    // One that does not hear it has ended, and is told after its next start.
+                    let _ = self.inputs.get_mut(&id).map(|to| to.write_all(&line(&word)));
+                }
             }
         }
-    }
-
-    /// What the scheduler is told.
-    pub(crate) fn report(&self, heard: u64) -> Report {
-        let address = |process: &Process| Some(SocketAddr::new(self.address?, process.port?));
-        let of = |(id, post): (&PostId, &Post)| {
-            let process = post.process.as_ref();
-            PostReport {
-                post: *id,
-                kind: post.order.kind,
-                level: post.order.level,
-                state: process.map_or(PostState::Starting, |process| process.state),
-                parent: process.and_then(|process| process.parent),
-                key: process.and_then(|process| process.key),
-                addresses: process.and_then(address).filter(|_| self.ways.links).into_iter().collect(),
-                pid: process.map(|process| process.pid),
-            }
-        };
-        let posts = self.posts.iter().map(of).collect();
-        Report { heard, host: self.host.clone(), links: self.ways.links, posts }
     }
 }
 
@@ -184,47 +112,25 @@ fn host() -> Host {
     Host { name, id: hash.finish() }
 }
 
-impl Post {
-    fn new(order: PostOrder) -> Self {
-        Self { order, placed: None, process: None, again_at: Instant::now(), pause: PAUSE }
-    }
-
-    /// Tells the process its place, where it has another or none.
-    fn place(&mut self, scheduler: SocketAddr) {
-        let Some(process) = &mut self.process else { return };
-        let place = (self.order.clone(), scheduler);
-        if self.order.lineage.is_empty() || process.key.is_none() || self.placed.as_ref() == Some(&place) {
-            return;
-        }
-        let word = ToAgent::Place { order: place.0.clone(), scheduler };
-        // One that does not hear it has ended: it is told after its next start.
-        if process.to.write_all(&line(&word)).is_ok() {
-            self.placed = Some(place);
-        }
-    }
-}
-
-impl Process {
-    fn start(
-        number: u64,
-        begin: &ToAgent,
-        say: impl Fn(Option<FromAgent>) -> bool + Send + 'static,
-    ) -> std::io::Result<Self> {
-        let mut watcher = Watcher::start(HostWork::Agent)?;
-        let mut to = watcher.take_input();
-        to.write_all(&line(begin))?;
-        let pid = watcher.pid();
-        let hear = move || {
-            while let Some(said) = watcher.next(LOOK) {
-                let Ok(word) = serde_json::from_slice(&said) else { break };
-                if !say(Some(word)) {
-                    return;
-                }
+/// Starts an agent: its number, and its standard input.
+fn start(begin: &ToAgent, say: impl Fn(News) -> bool + Send + 'static) -> std::io::Result<(u32, ChildStdin)> {
+    let mut watcher = Watcher::start(HostWork::Agent)?;
+    let mut to = watcher.take_input();
+    to.write_all(&line(begin))?;
+    let pid = watcher.pid();
+    let hear = move || {
+        while let Some(said) = watcher.next(LOOK) {
+            let news = match serde_json::from_slice(&said) {
+                Ok(FromAgent::Ready { key, port }) => News::Ready(key, port),
+                Ok(FromAgent::State(state, parent)) => News::State(state, parent),
+                Err(_) => break,
+            };
+            if !say(news) {
+                return;
             }
-            say(None);
-        };
-        std::thread::Builder::new().name("agent".into()).spawn(hear)?;
-        let (since, state) = (Instant::now(), PostState::Starting);
-        Ok(Self { number, pid, to, since, key: None, port: None, state, parent: None })
-    }
+        }
+        say(News::Ended);
+    };
+    std::thread::Builder::new().name("agent".into()).spawn(hear)?;
+    Ok((pid, to))
 }

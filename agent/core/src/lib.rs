@@ -13,6 +13,7 @@
 //! | `running` | what each job's units use, out of the worker's file `running` |
 //! | `group`, `gather` | what a message says, by whose values they are; what all children of a post have told, wave by wave |
 //! | `picture` | what the front knows: the newest figures of each post, and what they come to by job |
+//! | `up` | where values leave the agent for the post above it, and those of posts below come in |
 //! | `modules` | types of stages that need nothing from outside |
 //!
 //! Sensors, sockets and files live elsewhere; the clock comes in as an argument.
@@ -32,6 +33,7 @@ mod runtime;
 mod stage;
 mod summary;
 mod timers;
+pub mod up;
 mod values;
 mod words;
 

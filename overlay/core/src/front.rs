@@ -135,6 +135,11 @@ impl Front {
         }
     }
 
+    /// What this child of the front told of jobs others tell once it has gone: it is a CP, or was taken in for a while.
+    pub fn tells_for_others(&self, child: PostId) -> bool {
+        self.posts.get(&child).is_none_or(|of| of.level > 0 || of.parent != Some(PostId::FRONT))
+    }
+
     /// The tree is to be so from now on, and is planned anew: all CPs go, and others come.
     pub fn form(&mut self, settings: Settings, now_us: u64) {
         self.settings = settings;

@@ -5,14 +5,22 @@
 //! | `plan` | where the processes of a tree stand, and who is attached to whom |
 //! | `front` | what the scheduler knows of its tree, and wants of its nodes |
 //! | `sending`, `receiving` | what a post keeps for its parent; what it has heard of its children, and what never came |
-//! | `lanes` | what waits to leave by a link |
+//! | `lanes`, `pipe` | what waits to leave by a link; one end of a link, but for its socket |
+//! | `place`, `children`, `member` | whom a post calls; who calls it; the life of a post among both |
+//! | `posts`, `calls` | which posts a worker has, and how far they are; when it asks which it should have |
 //!
 //! Sockets live in `starfarm-overlay`, what agents measure in `starfarm-agent-core`.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod calls;
+pub mod children;
 pub mod front;
 pub mod lanes;
+pub mod member;
+pub mod pipe;
+mod place;
 pub mod plan;
+pub mod posts;
 pub mod receiving;
 pub mod sending;

@@ -10,6 +10,8 @@ const CORES_AND_BELOW: &[&str] = &[
     "starfarm-scheduler-core",
     "starfarm-worker-core",
     "starfarm-decomposers",
+    "starfarm-overlay-core",
+    "starfarm-agent-core",
     "starfarm-events",
     // The simulator writes real logs.
     "starfarm-logs",
@@ -73,6 +75,7 @@ const MAY_USE: &[(&str, MayUse)] = &[
             "starfarm-exec",
             "starfarm-net",
             "starfarm-agent",
+            "starfarm-overlay-core",
         ]),
     ),
     // An audit shares no accounting code with the scheduler, so it may not even see it.

@@ -186,6 +186,12 @@ impl Front {
         }
     }
 
+    /// The same, of a tree that is to be so as long as nobody says otherwise.
+    #[must_use]
+    pub fn with(self, settings: Settings) -> Self {
+        Self { settings, ..self }
+    }
+
     /// Forgets all that it knows, but for how the tree is to be and which numbers were given.
     pub fn renew(&mut self) {
         let (next, settings) = (self.next, self.settings.clone());

@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use starfarm_overlay_core::lanes::Lane;
-use starfarm_overlay_core::receiving::Receiving;
 use starfarm_protocol::ids::PublicKey;
 use starfarm_protocol::link::{Counts, Data, LINK, Message, Standing};
 use starfarm_protocol::orders::PostId;
 
-use crate::reactor::{LinkId, Reactor};
+use crate::lanes::Lane;
+use crate::pipe::{LinkId, Links};
+use crate::receiving::Receiving;
 
 /// What a child says that its parent has to do with.
 #[derive(Debug, PartialEq, Eq)]
@@ -63,9 +63,9 @@ impl Children {
     }
 
     /// Says something to all of them.
-    pub fn tell(&self, reactor: &mut Reactor, message: &Message<'_>, now_us: u64) {
+    pub fn tell(&self, links: &mut impl Links, message: &Message<'_>, now_us: u64) {
         for link in self.links.keys() {
-            reactor.send(*link, Lane::Control, message, now_us);
+            links.send(*link, Lane::Control, message, now_us);
         }
     }
 
@@ -73,7 +73,7 @@ impl Children {
     /// or not. `farm_us` is the farm's clock, which it is told. Says whether it is a child now.
     pub fn arrive(
         &mut self,
-        reactor: &mut Reactor,
+        links: &mut impl Links,
         link: LinkId,
         (post, key): (PostId, PublicKey),
         first: &[u8],
@@ -98,26 +98,26 @@ impl Children {
         });
         match fits {
             Err(why) => {
-                reactor.send(link, Lane::Control, &Message::Refuse { why }, now_us);
+                links.send(link, Lane::Control, &Message::Refuse { why }, now_us);
                 false
             }
             Ok(attach) => {
                 if let Some((older, _)) = self.by_post.insert(post, (link, attach.level)) {
                     self.links.remove(&older);
-                    reactor.close(older);
+                    links.close(older);
                 }
                 self.links.insert(link, post);
                 self.received.attach(&attach, key);
-                reactor.send(link, Lane::Control, &Message::Welcome { now_us: farm_us }, now_us);
+                links.send(link, Lane::Control, &Message::Welcome { now_us: farm_us }, now_us);
                 true
             }
         }
     }
 
     /// A record has come by a link. One that breaks the rules ends it, as does one of who is no child.
-    pub fn hear<'a>(&mut self, reactor: &mut Reactor, link: LinkId, record: &'a [u8]) -> Said<'a> {
+    pub fn hear<'a>(&mut self, links: &mut impl Links, link: LinkId, record: &'a [u8]) -> Said<'a> {
         let Some(post) = self.links.get(&link).copied() else {
-            reactor.close(link);
+            links.close(link);
             return Said::Nothing;
         };
         match Message::read(record) {
@@ -136,7 +136,7 @@ impl Children {
             }
             Ok(Some(Message::Beat { .. }) | None) => Said::Nothing,
             _ => {
-                reactor.close(link);
+                links.close(link);
                 self.gone(link).map_or(Said::Nothing, Said::Gone)
             }
         }
@@ -151,9 +151,9 @@ impl Children {
     }
 
     /// Nobody wants this post to be a child any more.
-    pub fn end(&mut self, reactor: &mut Reactor, post: PostId) {
+    pub fn end(&mut self, links: &mut impl Links, post: PostId) {
         if let Some((link, _)) = self.by_post.get(&post).copied() {
-            reactor.close(link);
+            links.close(link);
             self.gone(link);
         }
     }

@@ -4,30 +4,38 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use starfarm_agent_core::{Context, Hook, Side, Stage, Triple, Triples, Word, ids};
 use starfarm_protocol::link::Stream;
 use starfarm_protocol::orders::PostId;
 
+use crate::ids;
+use crate::stage::{Context, Stage};
+use crate::values::{Triple, Triples};
+use crate::words::{Hook, Side, Word};
+
 /// Values on their way.
-pub(crate) struct Values {
-    pub(crate) stream: Stream,
-    /// When they were measured, by the farm's clock.
-    pub(crate) at_us: u64,
-    pub(crate) triples: Vec<u8>,
+pub struct Values {
+    /// What they are for.
+    pub stream: Stream,
+    /// When they were measured, by the farm's clock, in microseconds.
+    pub at_us: u64,
+    /// The values themselves.
+    pub triples: Vec<u8>,
 }
 
 /// Messages that wait to leave; they go at the end of each turn of the runtime.
-pub(crate) type Leaving = Rc<RefCell<VecDeque<Values>>>;
+pub type Leaving = Rc<RefCell<VecDeque<Values>>>;
 
 /// Messages of children that wait to come in.
-pub(crate) type Coming = Rc<RefCell<VecDeque<(PostId, Values)>>>;
+pub type Coming = Rc<RefCell<VecDeque<(PostId, Values)>>>;
 
 /// A stage with any number of inputs, whose values leave by one stream.
-pub(crate) struct Up {
-    pub(crate) stream: Stream,
-    pub(crate) leaving: Leaving,
+pub struct Up {
+    /// The stream.
+    pub stream: Stream,
+    /// Where they wait.
+    pub leaving: Leaving,
     /// Which metrics leave: bit n is the metric with number n.
-    pub(crate) metrics: Rc<Cell<u64>>,
+    pub metrics: Rc<Cell<u64>>,
 }
 
 impl Stage for Up {
@@ -55,13 +63,14 @@ const OUTPUTS: [Stream; 2] = [Stream::System, Stream::Job];
 
 /// A stage without inputs, whose outputs `system` and `job` say what children have told.
 #[derive(Default)]
-pub(crate) struct Down {
-    pub(crate) coming: Coming,
+pub struct Down {
+    coming: Coming,
     outputs: [Option<usize>; OUTPUTS.len()],
 }
 
 impl Down {
-    pub(crate) fn new(coming: Coming) -> Self {
+    /// Those that wait there; it hands them on when it is told that they are ready.
+    pub fn new(coming: Coming) -> Self {
         Self { coming, outputs: [None; OUTPUTS.len()] }
     }
 

@@ -1,11 +1,12 @@
 //! Where a post is in the tree: whom it calls, in which order, and when. Its parent comes first, then those above it up to the
 //! front; whoever takes it in is its parent until the one that it should have does.
 
-use std::net::SocketAddr;
+use core::net::SocketAddr;
 
-use starfarm_overlay::LinkId;
 use starfarm_protocol::ids::PublicKey;
 use starfarm_protocol::orders::{Ancestor, PostId, PostOrder};
+
+use crate::pipe::LinkId;
 
 /// After a link was lost its parent is tried again this soon; after all were tried, so long each time twice, up to the longest
 /// pause.
@@ -102,9 +103,7 @@ impl Place {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
-    use starfarm_overlay::Reactor;
     use starfarm_protocol::orders::PostKind;
     use starfarm_protocol::seal::Secret;
 
@@ -131,26 +130,6 @@ mod tests {
         Place::new(order(lineage), SocketAddr::from(([10, 0, 0, 9], 7)))
     }
 
-    /// Links that are none: their numbers count.
-    fn links() -> Vec<LinkId> {
-        let mut reactor = Reactor::new().unwrap();
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let call = |_| {
-            let key = starfarm_protocol::seal::StaticKey::from_secret(Secret([3; 32]));
-            let who = starfarm_protocol::seal::Introduction {
-                key: &key,
-                scheduler: &key.public(),
-                join_secret: &Secret([4; 32]),
-                name: "post-9",
-                boot: starfarm_protocol::ids::Boot(0),
-                mode: starfarm_protocol::seal::packet::Mode::default(),
-            };
-            let farm = starfarm_protocol::ids::FarmId([0; 16]);
-            reactor.call(listener.local_addr().unwrap(), &who, farm, 0).unwrap()
-        };
-        (0..3).map(call).collect()
-    }
-
     fn called(place: &mut Place, now_us: u64) -> Option<u64> {
         place.next(now_us).map(|(ancestor, _)| ancestor.post.0)
     }
@@ -170,16 +149,16 @@ mod tests {
 
     #[test]
     fn one_that_was_taken_in_by_another_goes_home() {
-        let (mut place, links) = (place(), links());
+        let mut place = place();
         let up =
-            |n: usize, post: u64| Up { link: links[n], post: PostId(post), key: PublicKey([post as u8; 32]) };
+            |n: u64, post: u64| Up { link: LinkId(n), post: PostId(post), key: PublicKey([post as u8; 32]) };
         assert_eq!((called(&mut place, 0), called(&mut place, 0)), (Some(1), Some(2)));
         place.called = Some(up(0, 2));
         assert!(place.join(0).is_none() && !place.is_home());
         assert_eq!((called(&mut place, 1), called(&mut place, RETRY_US)), (None, Some(1)));
         assert_eq!(called(&mut place, RETRY_US + 1), None, "nobody else, and not at once");
         place.called = Some(up(1, 1));
-        assert_eq!(place.join(RETRY_US).map(|before| before.link), Some(links[0]));
+        assert_eq!(place.join(RETRY_US).map(|before| before.link), Some(LinkId(0)));
         assert!(place.is_home() && place.due_us().is_none());
         // Its parent has another process now.
         let mut order = place.order.clone();
@@ -190,10 +169,10 @@ mod tests {
 
     #[test]
     fn an_orphan_tries_its_parent_first_after_a_moment() {
-        let (mut place, links) = (place(), links());
-        place.called = Some(Up { link: links[0], post: PostId(1), key: PublicKey([1; 32]) });
+        let mut place = place();
+        place.called = Some(Up { link: LinkId(0), post: PostId(1), key: PublicKey([1; 32]) });
         place.join(0);
-        assert!(!place.gone(links[1], 5) && place.gone(links[0], 5));
+        assert!(!place.gone(LinkId(1), 5) && place.gone(LinkId(0), 5));
         assert_eq!((called(&mut place, 6), called(&mut place, 5 + RETRY_US)), (None, Some(1)));
     }
 }

@@ -1,0 +1,137 @@
+//! One end of a link, but for its socket: what waits to leave, and when the other end was heard and told something last.
+
+use starfarm_protocol::link::{BEAT_US, DEAD_US, LINK, Message};
+
+use crate::lanes::{Full, Lane, Lanes};
+use crate::sending::Sending;
+
+/// A link of a process: no later one of it has its number.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct LinkId(pub u64);
+
+/// How often links are looked after, in microseconds.
+pub const LOOK_US: u64 = BEAT_US / 4;
+
+/// The links of a process, as those use them who decide what is said and to whom.
+pub trait Links {
+    /// Puts a message into a lane of a link. A link that has no room for it in a lane other than that of data is of no use:
+    /// it ends, as one that is not there has.
+    fn send(&mut self, link: LinkId, lane: Lane, message: &Message<'_>, now_us: u64);
+
+    /// Sends what waits for a parent, as far as the link has room for it.
+    fn send_data(&mut self, link: LinkId, waiting: &mut Sending, now_us: u64);
+
+    /// Ends a link; what waits to leave by it is lost.
+    fn close(&mut self, link: LinkId);
+}
+
+/// One end of a link.
+#[derive(Debug)]
+pub struct Pipe {
+    lanes: Lanes,
+    heard_us: u64,
+    said_us: u64,
+    /// Records of data that came.
+    data: u64,
+}
+
+impl Pipe {
+    /// That of a link that begins.
+    pub fn new(now_us: u64) -> Self {
+        Self { lanes: Lanes::default(), heard_us: now_us, said_us: now_us, data: 0 }
+    }
+
+    /// Puts a record into a lane.
+    ///
+    /// # Errors
+    /// It has no room.
+    pub fn put(&mut self, lane: Lane, record: Vec<u8>, now_us: u64) -> Result<(), Full> {
+        self.said_us = now_us;
+        self.lanes.put(lane, record)
+    }
+
+    /// As [`Links::send`].
+    pub fn send(&mut self, lane: Lane, message: &Message<'_>, now_us: u64) {
+        // The first record says what the link is for.
+        let mut record = if let Message::Attach(_) = message { vec![LINK] } else { Vec::new() };
+        message.write(&mut record);
+        if self.put(lane, record, now_us).is_err() {
+            // The next look finds it silent.
+            self.heard_us = 0;
+        }
+    }
+
+    /// As [`Links::send_data`].
+    pub fn send_data(&mut self, waiting: &mut Sending, now_us: u64) {
+        while let Some(record) = waiting.next_record(self.lanes.room(Lane::Data)) {
+            self.put(Lane::Data, record, now_us).expect("there is room");
+        }
+    }
+
+    /// Takes the record that goes next.
+    pub fn take_next(&mut self) -> Option<Vec<u8>> {
+        self.lanes.take_next()
+    }
+
+    /// Something has come of the other end.
+    pub fn on_heard(&mut self, now_us: u64) {
+        self.heard_us = now_us;
+    }
+
+    /// A record has come whole.
+    pub fn on_record(&mut self, record: &[u8]) {
+        self.data += u64::from(Message::is_data(record));
+    }
+
+    /// To be called each [`LOOK_US`]: a link that is up says that it lives.
+    ///
+    /// # Errors
+    /// The link is of no use any more; why, in words.
+    pub fn look(&mut self, is_up: bool, now_us: u64) -> Result<(), String> {
+        if now_us.saturating_sub(self.heard_us) >= DEAD_US {
+            return Err(format!("nothing was heard of it for {} s", DEAD_US / 1_000_000));
+        }
+        if is_up && now_us.saturating_sub(self.said_us) + LOOK_US > BEAT_US {
+            let mut beat = Vec::new();
+            Message::Beat { heard: self.data }.write(&mut beat);
+            self.put(Lane::Control, beat, now_us).map_err(|_| "it does not read".to_owned())?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn next(pipe: &mut Pipe) -> Option<Vec<u8>> {
+        pipe.take_next()
+    }
+
+    #[test]
+    fn who_says_nothing_else_beats_and_who_hears_nothing_gives_up() {
+        let mut pipe = Pipe::new(0);
+        pipe.on_record(&[6, 0]);
+        for look_us in (0..DEAD_US).step_by(LOOK_US as usize) {
+            pipe.look(false, look_us).unwrap();
+            assert_eq!(next(&mut pipe), None, "it is not up");
+        }
+        pipe.look(true, DEAD_US - 1).unwrap();
+        assert_eq!(next(&mut pipe).as_deref(), Some(&[5, 1, 0, 0, 0, 0, 0, 0, 0][..]));
+        pipe.look(true, DEAD_US - 1).unwrap();
+        assert_eq!(next(&mut pipe), None, "it has just said something");
+        assert!(pipe.look(true, DEAD_US).is_err());
+        pipe.on_heard(DEAD_US);
+        pipe.look(true, 2 * DEAD_US - 1).unwrap();
+    }
+
+    #[test]
+    fn one_that_lets_too_much_wait_is_of_no_use() {
+        let mut pipe = Pipe::new(DEAD_US);
+        let why = "x".repeat(1_000);
+        for _ in 0..300 {
+            pipe.send(Lane::Control, &Message::Refuse { why: why.clone() }, DEAD_US);
+        }
+        assert!(pipe.look(true, DEAD_US).is_err());
+    }
+}
