@@ -5,7 +5,7 @@
 //! | kind | name | from | fields |
 //! | --- | --- | --- | --- |
 //! | 1 | attach | child | post u64, level u8, dropped u64: messages of data so far; sequences 4 u32: of each stream, that of the first message that is to come |
-//! | 2 | welcome | parent | the farm's clock u64, microseconds |
+//! | 2 | welcome | parent | the farm's clock u64, microseconds: when it takes the child in, and every few seconds from then on |
 //! | 3 | refuse | parent | UTF-8, why, in words; the parent hangs up |
 //! | 5 | beat | both | heard u64: messages of data that have come by this link |
 //! | 6 | data | child | stream u8, origin u64: the post that measured or summed up; sequence u32; at u64: when that was, by the farm's clock, microseconds; triples |
@@ -48,7 +48,7 @@ words! {
 pub enum Message<'a> {
     /// A child says who it is.
     Attach(Attach),
-    /// A parent takes it.
+    /// A parent takes it, or, later on, says what time it is.
     Welcome {
         /// The farm's clock, in microseconds.
         now_us: u64,

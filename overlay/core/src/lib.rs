@@ -6,7 +6,7 @@
 //! | `front` | what the scheduler knows of its tree, and wants of its nodes |
 //! | `sending`, `receiving` | what a post keeps for its parent; what it has heard of its children, and what never came |
 //! | `lanes`, `pipe` | what waits to leave by a link; one end of a link, but for its socket |
-//! | `place`, `children`, `member` | whom a post calls; who calls it; the life of a post among both |
+//! | `place`, `children`, `clock`, `member` | whom a post calls; who calls it; what time it is at the farm; the life of a post among these |
 //! | `posts`, `calls` | which posts a worker has, and how far they are; when it asks which it should have |
 //!
 //! Sockets live in `starfarm-overlay`, what agents measure in `starfarm-agent-core`.
@@ -15,6 +15,7 @@
 
 pub mod calls;
 pub mod children;
+mod clock;
 pub mod front;
 pub mod lanes;
 pub mod member;

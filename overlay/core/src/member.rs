@@ -10,6 +10,7 @@ use starfarm_protocol::orders::{Ancestor, Descendant, PostId, PostOrder, PostSta
 use starfarm_protocol::seal::Vouchers;
 
 use crate::children::{Children, Said};
+use crate::clock::FarmClock;
 use crate::lanes::Lane;
 use crate::pipe::{LinkId, Links};
 use crate::place::{Place, Up};
@@ -17,8 +18,6 @@ use crate::sending::Sending;
 
 /// How often a post says how it stands, if nothing else has it say so before.
 const STANDING_US: u64 = 2_000_000;
-/// The farm's clock went back where it is behind by more than this, in microseconds.
-const CLOCK_BACK_US: u64 = 1_000_000;
 
 /// What the owner of a post is to do, in this order.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -46,8 +45,7 @@ pub fn vouchers(order: &PostOrder) -> Vouchers {
 pub struct Member {
     level: u8,
     place: Option<Place>,
-    /// So far the farm's clock is ahead of this process's, in microseconds; none before it was told.
-    ahead_us: Option<u64>,
+    clock: FarmClock,
     sending: Sending,
     table: Table,
     children: Children,
@@ -63,7 +61,7 @@ impl Member {
         Self {
             level,
             place: None,
-            ahead_us: None,
+            clock: FarmClock::default(),
             sending: Sending::default(),
             table: Table::default(),
             children: Children::of(level),
@@ -118,12 +116,12 @@ impl Member {
 
     /// The farm's clock, once somebody has told it.
     pub fn farm_us(&self, now_us: u64) -> Option<u64> {
-        self.ahead_us.map(|ahead_us| now_us + ahead_us)
+        self.clock.shows(now_us)
     }
 
     /// When the clock of its process shows that time of the farm's; none before that was told.
     pub fn at_us(&self, farm_us: u64) -> Option<u64> {
-        self.ahead_us.map(|ahead_us| farm_us.saturating_sub(ahead_us))
+        self.clock.when(farm_us)
     }
 
     /// When it has something to do by itself.
@@ -250,6 +248,10 @@ impl Member {
                 }
                 self.children.tell(links, &Message::Table(self.table.clone()), now_us);
             }
+            Ok(Some(Message::Welcome { now_us: farm_us })) => {
+                let is_back = self.clock.hear(farm_us, now_us);
+                self.on_clock(links, is_back, now_us, deeds);
+            }
             Ok(None) => {}
             // What no parent says.
             _ => {
@@ -275,7 +277,8 @@ impl Member {
                 before.into_iter().for_each(|up| links.close(up.link));
                 self.sending.begin();
                 self.standing_us = 0;
-                self.set_clock(farm_us.saturating_sub(now_us), deeds);
+                let is_back = self.clock.begin(farm_us, now_us);
+                self.on_clock(links, is_back, now_us, deeds);
                 deeds.push(Deed::Heed);
                 for standing in std::mem::take(&mut self.below).into_values() {
                     self.pass_on(links, standing, now_us);
@@ -291,12 +294,14 @@ impl Member {
         }
     }
 
-    /// The farm's clock is so far ahead. It may be another scheduler's.
-    fn set_clock(&mut self, ahead_us: u64, deeds: &mut Vec<Deed>) {
-        let before = self.ahead_us.replace(ahead_us);
-        if before.is_some_and(|before| ahead_us + CLOCK_BACK_US < before) {
+    /// The farm's clock was told: those below hear of it. It may be another scheduler's.
+    fn on_clock(&mut self, links: &mut impl Links, is_back: bool, now_us: u64, deeds: &mut Vec<Deed>) {
+        if is_back {
             self.sending.clear();
-            deeds.push(Deed::BeginAnew);
+            deeds.extend([Deed::BeginAnew, Deed::Heed]);
+        }
+        if let Some(farm_us) = self.clock.shows(now_us) {
+            self.children.tell(links, &Message::Welcome { now_us: farm_us }, now_us);
         }
     }
 

@@ -196,6 +196,8 @@ impl Root<'_> {
         for post in self.tree.tidy(gone, now_us) {
             self.children.end(reactor, post);
         }
+        // Their clocks go a little apart, and ours may be set.
+        self.children.tell(reactor, &Message::Welcome { now_us }, now_us);
     }
 
     fn hear(&mut self, reactor: &mut Reactor, link: LinkId, record: &[u8], now_us: u64) {

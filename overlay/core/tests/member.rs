@@ -1,0 +1,108 @@
+//! The life of a post, told by what it says on its links.
+#![allow(clippy::unwrap_used)]
+
+use std::net::SocketAddr;
+
+use starfarm_overlay_core::lanes::Lane;
+use starfarm_overlay_core::member::{Deed, Member};
+use starfarm_overlay_core::pipe::{LinkId, Links};
+use starfarm_overlay_core::sending::Sending;
+use starfarm_protocol::ids::PublicKey;
+use starfarm_protocol::link::{Attach, LINK, Message};
+use starfarm_protocol::orders::{Ancestor, Descendant, PostId, PostKind, PostOrder, PostState};
+use starfarm_protocol::seal::Secret;
+
+const SECOND_US: u64 = 1_000_000;
+const FARM_US: u64 = 1_000 * SECOND_US;
+const UP: LinkId = LinkId(1);
+const DOWN: LinkId = LinkId(2);
+
+/// Links whose other ends remember what was said.
+#[derive(Default)]
+struct Said(Vec<(LinkId, String)>, Vec<LinkId>);
+
+impl Links for Said {
+    fn send(&mut self, link: LinkId, _: Lane, message: &Message<'_>, _: u64) {
+        self.0.push((link, format!("{message:?}")));
+    }
+
+    fn send_data(&mut self, _: LinkId, _: &mut Sending, _: u64) {}
+
+    fn close(&mut self, link: LinkId) {
+        self.1.push(link);
+    }
+}
+
+/// A CP below the front, with one post below it.
+struct Cp {
+    member: Member,
+    said: Said,
+    deeds: Vec<Deed>,
+}
+
+fn bytes(message: &Message<'_>) -> Vec<u8> {
+    let mut out = Vec::new();
+    message.write(&mut out);
+    out
+}
+
+impl Cp {
+    fn new() -> Self {
+        let secret = Secret([1; 32]);
+        let key = PublicKey([9; 32]);
+        let front = Ancestor { post: PostId::FRONT, addresses: Vec::new(), key, secret: secret.clone() };
+        let below = Descendant { post: PostId(3), parent: PostId(2), key: PublicKey([3; 32]), secret };
+        let (kind, lineage, below) = (PostKind::Ibe, vec![front], vec![below]);
+        let order = PostOrder { post: PostId(2), kind, level: 1, lineage, below, children_max: 4 };
+        let mut cp = Self { member: Member::new(1), said: Said::default(), deeds: Vec::new() };
+        let scheduler: SocketAddr = "10.0.0.9:7".parse().unwrap();
+        cp.member.on_place(&mut cp.said, (order, scheduler), &mut cp.deeds);
+        let (ancestor, at) = cp.member.next_call(0).unwrap();
+        assert_eq!((ancestor.post, at), (PostId::FRONT, scheduler));
+        cp.member.on_calling(UP, &ancestor);
+        cp.member.on_up(&mut cp.said, UP, 0);
+        cp.hears(UP, &Message::Welcome { now_us: FARM_US }, 0);
+        let attach = Attach { post: PostId(3), level: 0, dropped: 0, sequences: [0; 4] };
+        let first = [&[LINK][..], &bytes(&Message::Attach(attach))].concat();
+        cp.member.on_called(&mut cp.said, DOWN, (PostId(3), PublicKey([3; 32])), &first, SECOND_US);
+        cp.take();
+        cp
+    }
+
+    fn hears(&mut self, link: LinkId, message: &Message<'_>, now_us: u64) {
+        self.member.on_record(&mut self.said, link, &bytes(message), now_us, &mut self.deeds);
+    }
+
+    fn take(&mut self) -> (Vec<Deed>, Vec<(LinkId, String)>) {
+        (std::mem::take(&mut self.deeds), std::mem::take(&mut self.said.0))
+    }
+}
+
+#[test]
+fn a_post_that_stays_where_it_is_hears_that_the_farms_clock_was_set_back() {
+    let mut cp = Cp::new();
+    let welcome = |now_us| Message::Welcome { now_us };
+    // It was set back by five seconds: another scheduler has the front, which took the post above this one in.
+    for (n, now_us) in [(0, 10 * SECOND_US), (1, 15 * SECOND_US)] {
+        cp.hears(UP, &welcome(FARM_US + now_us - 5 * SECOND_US), now_us);
+        let (deeds, said) = cp.take();
+        let farm_us = if n == 0 { FARM_US + now_us } else { FARM_US + now_us - 5 * SECOND_US };
+        assert_eq!(said, [(DOWN, format!("{:?}", welcome(farm_us)))]);
+        assert_eq!(deeds, if n == 0 { vec![] } else { vec![Deed::BeginAnew, Deed::Heed] });
+    }
+    assert_eq!(cp.member.farm_us(15 * SECOND_US), Some(FARM_US + 10 * SECOND_US));
+    assert!(cp.said.1.is_empty(), "no link has ended");
+}
+
+#[test]
+fn an_orphan_says_so_and_a_refusal_makes_nobody_its_child() {
+    let mut cp = Cp::new();
+    cp.member.on_gone(UP, 2 * SECOND_US, &mut cp.deeds);
+    assert_eq!(cp.take().0, [Deed::Tell(PostState::Orphan, None)]);
+    let (ancestor, _) = cp.member.next_call(3 * SECOND_US).unwrap();
+    cp.member.on_calling(LinkId(5), &ancestor);
+    cp.member.on_up(&mut cp.said, LinkId(5), 3 * SECOND_US);
+    cp.hears(LinkId(5), &Message::Refuse { why: "no".into() }, 3 * SECOND_US);
+    assert_eq!((cp.said.1.as_slice(), cp.member.parent()), (&[LinkId(5)][..], None));
+    assert!(cp.member.due_us().is_some(), "it tries again");
+}
