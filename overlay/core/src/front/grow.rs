@@ -19,6 +19,8 @@ const FAILED_MAX: usize = 4;
 const STRIKE_US: u64 = 600_000_000;
 /// So long there may be more CPs than there need to be.
 const SHRINK_US: u64 = 600_000_000;
+/// So often it is looked at where CPs may stand, as long as there are too few.
+const LACKS_US: u64 = 60_000_000;
 /// How often it is looked at what fails; and a pause between two looks that is longer than that is a fault of our own.
 const LOOK_US: u64 = 1_000_000;
 const PAUSE_US: u64 = 3_000_000;
@@ -55,7 +57,8 @@ impl Front {
             self.drop_those_that_fail(now_us);
         }
         let shrinks = self.too_many_us.is_some_and(|since_us| since_us + SHRINK_US <= now_us);
-        if (self.dirty || shrinks) && now_us >= self.next_plan_us() {
+        let lacks = self.lacks_us.is_some_and(|at_us| at_us <= now_us);
+        if (self.dirty || shrinks || lacks) && now_us >= self.next_plan_us() {
             (self.dirty, self.planned_us) = (false, now_us);
             self.plan(now_us);
             self.write_orders(now_us);
@@ -135,6 +138,10 @@ impl Front {
             self.shrink(&shape, now_us);
             self.attach(&shape, is_grown);
         }
+        let want = Shape::of(backends, self.settings.fanout).cps();
+        let has = self.posts.values().filter(|post| post.level > 0).count() as u64;
+        // Nodes that may take none now may take some later, and nobody says so.
+        self.lacks_us = (has < want).then_some(now_us + LACKS_US);
         for (id, post) in &mut self.posts {
             if before.get(id) != Some(&post.parent) {
                 post.parent_us = now_us;

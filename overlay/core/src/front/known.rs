@@ -157,6 +157,8 @@ pub struct Front {
     pub(super) planned_us: u64,
     /// Since when there are more CPs than there need to be.
     pub(super) too_many_us: Option<u64>,
+    /// When it is looked at again where CPs may stand, where there are fewer than there are to be.
+    pub(super) lacks_us: Option<u64>,
     /// Posts that were taken away, in all.
     pub(super) lost: u64,
 }
@@ -182,6 +184,7 @@ impl Front {
             dirty: true,
             planned_us: 0,
             too_many_us: None,
+            lacks_us: None,
             lost: 0,
         }
     }
@@ -234,6 +237,11 @@ impl Front {
         } else {
             TreeState::Live
         }
+    }
+
+    /// Nodes that may take one more CP.
+    pub fn nodes_with_room(&self, now_us: u64) -> usize {
+        self.nodes.values().filter(|node| node.takes_cps(now_us)).count()
     }
 
     /// Whose links it takes.
