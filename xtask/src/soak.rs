@@ -62,6 +62,14 @@ const SOAKS: &[Soak] = &[
         cargo: &["run --release -p starfarm-sim -- run tests/scenarios/storm.toml --seeds 1000..1200"],
     },
     Soak {
+        name: "trees",
+        why: "monitoring trees in the simulator: 1 000 of a few levels, and one of 10 000 nodes; minutes",
+        cargo: &[
+            "run --release -p starfarm-sim -- trees --seeds 1000..2000",
+            "run --release -p starfarm-sim -- trees --nodes 10000 --fanout 32 --faults 20 --look 1000",
+        ],
+    },
+    Soak {
         name: "fuzz",
         why: "a million stories that nobody wrote, told to the scheduler's core; two hours",
         cargo: &[

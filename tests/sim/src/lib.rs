@@ -6,7 +6,7 @@
 //! the first [`Violation`]. Inside, `sim` is what is true. In the order of a datagram's life: `at_farm`, `mail`,
 //! `network`, `at_worker`, `slot` (and `together`, its runs over whole tasks); `plan`, `trouble` and `narrow` are the faults, `epochs` the scheduler's own; `job`
 //! (a ledger), `wiretap` and `checker` are the judges; `run` is the loop over all of it. Beside it [`transfers`] does the
-//! same to the bulk channel: its streams carry contents, not datagrams.
+//! same to the bulk channel: its streams carry contents, not datagrams. And [`trees()`] does it to the monitoring tree.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -41,6 +41,7 @@ mod sim;
 mod slot;
 mod tally;
 mod together;
+mod trees;
 mod trouble;
 mod turns;
 mod violation;
@@ -51,4 +52,5 @@ pub use bulk::{Transfers, transfers};
 pub use scenario::Scenario;
 pub use sim::Sim;
 pub use tally::{Sizes, Tally};
+pub use trees::{TreeModel, TreeTally, trees};
 pub use violation::Violation;

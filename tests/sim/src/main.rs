@@ -1,5 +1,5 @@
-//! `starfarm-sim run FILE [--seed N | --seeds A..B]`: runs a scenario and prints what it counted. Exit code
-//! 1 and the broken rule where one is, 2 for bad usage.
+//! `starfarm-sim run FILE [--seed N | --seeds A..B]`: runs a scenario and prints what it counted; `starfarm-sim trees` does so
+//! with a monitoring tree. Exit code 1 and the broken rule where one is, 2 for bad usage.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Instant;
 
 use clap::{Parser, Subcommand};
-use starfarm_sim::{Scenario, Sim};
+use starfarm_sim::{Scenario, Sim, TreeModel, trees};
 
 /// The real cores of starfarm under virtual time and seeded faults.
 #[derive(Parser)]
@@ -43,6 +43,51 @@ enum Command {
         #[arg(long, conflicts_with = "seeds")]
         log: Option<PathBuf>,
     },
+    /// Run a monitoring tree: machines, links, agents, workers and schedulers fail for a while, then all must be well again.
+    Trees(Grow),
+}
+
+#[derive(clap::Args)]
+struct Grow {
+    /// Nodes that are there at first; half as many may join.
+    #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    nodes: u32,
+    /// Nodes on each machine.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    per_host: u32,
+    /// Children of a post.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(2..=10_000))]
+    fanout: u32,
+    /// Faults come for so many seconds.
+    #[arg(long, default_value_t = 60)]
+    faults: u64,
+    /// Milliseconds between two faults in the mean.
+    #[arg(long, default_value_t = 2_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    every: u64,
+    /// Milliseconds between two looks at the links of a process.
+    #[arg(long, default_value_t = 250, value_parser = clap::value_parser!(u64).range(50..=1_000))]
+    look: u64,
+    /// Seeds, A..B, B exclusive.
+    #[arg(long, default_value = "1..2", value_parser = seeds)]
+    seeds: std::ops::Range<u64>,
+}
+
+fn grow(grow: Grow) -> ExitCode {
+    let Grow { nodes, per_host, fanout, faults: faults_s, every, look, seeds } = grow;
+    let (fault_every_us, look_us) = (every * 1_000, look * 1_000);
+    let model = TreeModel { nodes, per_host, fanout, faults_s, fault_every_us, look_us };
+    for seed in seeds {
+        let begin = Instant::now();
+        match trees(&model, seed) {
+            Ok(tally) => println!("seed {seed}: {tally:?}, {:.2} s", begin.elapsed().as_secs_f64()),
+            Err(violation) => {
+                println!("seed {seed}: {violation}");
+                println!("keep it in tests/seeds/trees/, with: {model:?}");
+                return ExitCode::FAILURE;
+            }
+        }
+    }
+    ExitCode::SUCCESS
 }
 
 fn seeds(text: &str) -> Result<std::ops::Range<u64>, String> {
@@ -51,7 +96,12 @@ fn seeds(text: &str) -> Result<std::ops::Range<u64>, String> {
 }
 
 fn main() -> ExitCode {
-    let Command::Run { file, seed, seeds, threads, short, verbose, log } = Cli::parse().command;
+    let (file, seed, seeds, threads, short, verbose, log) = match Cli::parse().command {
+        Command::Run { file, seed, seeds, threads, short, verbose, log } => {
+            (file, seed, seeds, threads, short, verbose, log)
+        }
+        Command::Trees(trees) => return grow(trees),
+    };
     if let Some(dir) =
         log.as_deref().filter(|dir| dir.read_dir().is_ok_and(|mut files| files.next().is_some()))
     {

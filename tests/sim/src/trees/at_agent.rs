@@ -1,0 +1,92 @@
+//! The turns of simulated agents.
+
+use starfarm_agent_core::up::Values;
+use starfarm_overlay_core::member::{self, Deed};
+use starfarm_overlay_core::pipe::LinkId;
+use starfarm_overlay_core::posts::News;
+
+use super::agenda::What;
+use super::wires::{Call, Mine, Who};
+use super::world::{Happening, Trees};
+use crate::violation::{Broken, rule};
+
+impl Trees {
+    /// A turn of an agent, as its process has them: it hears, does what comes of that, and says what is to be said.
+    pub(super) fn agent_turn(&mut self, who: Who, happening: Happening) -> Result<(), Broken> {
+        let Some(agent) = self.agents.get_mut(&who) else { return Ok(()) };
+        let local_us = agent.clock.shows(self.now_us);
+        let (mut links, mut deeds, mut came) = (Mine(&mut self.wires, who), Vec::new(), None);
+        let before = agent.member.children().count();
+        match happening {
+            Happening::Turn => {}
+            Happening::Place(order, scheduler) => {
+                agent.vouchers = member::vouchers(&order);
+                agent.limit = order.children_max as usize;
+                agent.member.on_place(&mut links, (*order, scheduler), &mut deeds);
+            }
+            Happening::Up(link) => agent.member.on_up(&mut links, link, local_us),
+            Happening::Called(link, post, key, first) => {
+                agent.member.on_called(&mut links, link, (post, key), &first, local_us);
+            }
+            Happening::Record(link, record) => {
+                agent.member.on_record(&mut links, link, &record, local_us, &mut deeds);
+                came = Some((link, record));
+            }
+            Happening::Gone(link) => agent.member.on_gone(link, local_us, &mut deeds),
+        }
+        let children = agent.member.children().count();
+        let fits = children <= before || children <= agent.limit;
+        rule(fits, "nobody takes in more than it may", || format!("{children} of {}", agent.limit))?;
+        self.perform(who, deeds, came)?;
+        self.call_next(who, local_us);
+        let agent = self.agents.get_mut(&who).expect("it lives");
+        agent.measure(local_us);
+        agent.member.say(&mut Mine(&mut self.wires, who), agent.late.get(), local_us);
+        let due_us = agent.due_us().map_or(u64::MAX, |due_us| agent.clock.when(due_us, self.now_us));
+        let due_us = due_us.max(self.now_us + 1);
+        if due_us != agent.turn_us {
+            agent.turn_us = due_us;
+            self.agenda.at(due_us, What::Turn(who));
+        }
+        self.has_parent_or_tries(who)
+    }
+
+    fn perform(&mut self, who: Who, deeds: Vec<Deed>, came: Option<(LinkId, Vec<u8>)>) -> Result<(), Broken> {
+        for deed in deeds {
+            let agent = self.agents.get_mut(&who).expect("it lives");
+            let farm_us = agent.member.farm_us(agent.clock.shows(self.now_us)).unwrap_or_default();
+            match deed {
+                Deed::Take(child, stream, at_us, triples) => {
+                    agent.take(child, Values { stream, at_us, triples });
+                    let (link, record) = came.as_ref().expect("a record has brought it");
+                    self.took(who, *link, record)?;
+                }
+                Deed::Forget(post) => agent.tell_gather("gone", post.to_string(), farm_us),
+                Deed::BeginAnew => agent.tell_gather("anew", String::new(), farm_us),
+                Deed::Heed => agent.heed(farm_us),
+                Deed::Tell(state, parent) => {
+                    let news = News::State(state, parent);
+                    self.agenda.at(self.now_us + 100, What::Tell(agent.place, agent.process, news));
+                    if parent.is_some() {
+                        self.tally.adopted += u64::from(!agent.member.is_home());
+                        self.is_below_no_child(who)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// An agent calls the next one above it, if it is time.
+    fn call_next(&mut self, who: Who, local_us: u64) {
+        let agent = self.agents.get_mut(&who).expect("it lives");
+        let Some((ancestor, to)) = agent.member.next_call(local_us) else { return };
+        let post = agent.member.post().expect("who calls has a place");
+        let call = Call { post, key: agent.key, ancestor: ancestor.clone(), to };
+        let host = self.nodes[agent.place.node].host;
+        let link = self.wires.call((who, host), call, local_us);
+        agent.member.on_calling(link, &ancestor);
+        let at_us = self.now_us + self.latency();
+        self.agenda.at(at_us, What::Connect(link));
+    }
+}

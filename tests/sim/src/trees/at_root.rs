@@ -1,0 +1,160 @@
+//! What simulated schedulers do for their tree.
+
+use std::collections::BTreeMap;
+
+use starfarm_agent_core::{Picture, Triples};
+use starfarm_overlay_core::children::{Children, Said};
+use starfarm_overlay_core::front::{Front, NodeFacts, Settings};
+use starfarm_overlay_core::lanes::Lane;
+use starfarm_overlay_core::pipe::Links;
+use starfarm_overlay_core::plan::Features;
+use starfarm_protocol::link::{Message, Table};
+use starfarm_protocol::orders::FRONT_LEVEL;
+
+use super::agenda::What;
+use super::clock::Clock;
+use super::model::SECOND_US;
+use super::post::period_of;
+use super::root::{FarmNode, Root};
+use super::wires::{Mine, Who};
+use super::world::{Happening, Trees};
+use crate::violation::Broken;
+
+/// The rim's pauses.
+const PAUSE_US: u64 = SECOND_US / 10;
+const ROLL_US: u64 = SECOND_US;
+const TIDY_US: u64 = 5 * SECOND_US;
+const STRANGERS_US: u64 = 30 * SECOND_US;
+/// The farm takes a node for lost that it has not heard for so long.
+const LOST_US: u64 = 15 * SECOND_US;
+/// What the farm's clock shows at the start of a run.
+const EPOCH_US: u64 = 1_700_000_000 * SECOND_US;
+
+impl Trees {
+    /// A scheduler starts, whose clock is behind by so much of what it should show.
+    pub(super) fn start_scheduler(&mut self, behind_us: u64) {
+        if self.root.is_some() {
+            return;
+        }
+        (self.processes, self.incarnation) = (self.processes + 1, self.incarnation + 1);
+        let (who, incarnation) = (Who(self.processes), self.incarnation);
+        let clock = Clock::new(self.now_us, EPOCH_US + self.now_us - behind_us, 0);
+        let settings = Settings { fanout: self.model.fanout, ..Settings::default() };
+        let front = Front::new(self.key.clone(), u64::from(incarnation)).with(settings);
+        // Its journal knows all nodes.
+        let known = self.nodes.iter().filter(|node| node.life > 0);
+        let farm = known.map(|node| (node.name.clone(), FarmNode::default())).collect();
+        self.root = Some(Root {
+            who,
+            incarnation,
+            clock,
+            front,
+            picture: Picture::default(),
+            children: Children::of(FRONT_LEVEL),
+            late: 0,
+            table: Table::default(),
+            farm,
+            bells: BTreeMap::new(),
+            roll_us: 0,
+            tidy_us: 0,
+            strangers_us: 0,
+        });
+        self.agenda.at(self.now_us + 1, What::Root(incarnation));
+        self.agenda.at(self.now_us + self.look_us(), What::Look(who));
+    }
+
+    pub(super) fn end_scheduler(&mut self) {
+        if let Some(root) = self.root.take() {
+            self.wires.forget(root.who);
+            self.judge.forget(root.who);
+        }
+    }
+
+    /// The tree thread's next look.
+    pub(super) fn root(&mut self, incarnation: u32) {
+        if self.root.as_ref().is_some_and(|root| root.incarnation == incarnation) {
+            self.agenda.at(self.now_us + PAUSE_US, What::Root(incarnation));
+            self.root_turn(incarnation);
+        }
+    }
+
+    /// Does what is to be done by now.
+    pub(super) fn root_turn(&mut self, incarnation: u32) {
+        let Some(root) = self.root.as_mut().filter(|root| root.incarnation == incarnation) else { return };
+        let now_us = root.clock.shows(self.now_us);
+        let mut links = Mine(&mut self.wires, root.who);
+        if root.table != self.table {
+            root.table = self.table.clone();
+            root.children.tell(&mut links, &Message::Table(root.table.clone()), now_us);
+            root.picture.set_periods(period_of(&root.table), BTreeMap::new(), BTreeMap::new());
+        }
+        root.front.settle(now_us);
+        root.bells.extend(root.front.take_bells());
+        if now_us >= root.tidy_us {
+            root.tidy_us = now_us + TIDY_US;
+            root.picture.tidy(now_us);
+            let gone: Vec<_> = root.front.gone().collect();
+            for post in gone.iter().flat_map(|node| root.front.forget(node)).collect::<Vec<_>>() {
+                root.picture.forget(post);
+                root.children.end(&mut links, post);
+            }
+            root.children.tell(&mut links, &Message::Welcome { now_us }, now_us);
+        }
+        let mut rings = Vec::new();
+        if !root.bells.is_empty() || now_us >= root.roll_us {
+            root.roll_us = now_us + ROLL_US;
+            for (name, newest) in std::mem::take(&mut root.bells) {
+                let Some(node) = root.farm.get_mut(&name) else { continue };
+                node.orders = newest;
+                rings.extend(node.place.map(|place| (place, newest)));
+            }
+            let facts = |of: &FarmNode| NodeFacts {
+                is_up: of.heard_us.is_some_and(|heard_us| heard_us + LOST_US > now_us),
+                carries_only: false,
+                features: Features::default(),
+            };
+            let roll: BTreeMap<_, _> = root.farm.iter().map(|(name, of)| (name.clone(), facts(of))).collect();
+            root.front.on_roll(&roll);
+            if now_us >= root.strangers_us {
+                root.strangers_us = now_us + STRANGERS_US;
+                let there = roll.iter().filter(|(_, facts)| facts.is_up).map(|(name, _)| name.as_str());
+                let strangers = root.front.strangers(there).into_iter().map(str::to_owned);
+                root.bells.extend(strangers.map(|name| (name, now_us)));
+            }
+        }
+        rings.into_iter().for_each(|(place, newest)| self.ring(place, newest));
+    }
+
+    /// Something has happened to a link of the front.
+    pub(super) fn root_hears(&mut self, happening: Happening) -> Result<(), Broken> {
+        let root = self.root.as_mut().expect("it was asked for");
+        let (who, now_us) = (root.who, root.clock.shows(self.now_us));
+        let mut links = Mine(&mut self.wires, who);
+        match happening {
+            Happening::Called(link, post, key, first) => {
+                if root.children.arrive(&mut links, link, (post, key), &first, (now_us, now_us)) {
+                    let table = Message::Table(root.table.clone());
+                    links.send(link, Lane::Control, &table, now_us);
+                }
+            }
+            Happening::Record(link, record) => match root.children.hear(&mut links, link, &record) {
+                Said::Data(post, data) => {
+                    let triples = Triples::read(data.triples);
+                    let is_news =
+                        triples.is_ok_and(|triples| root.picture.take(post, data.at_us, triples, now_us));
+                    root.late += u64::from(!is_news);
+                    self.took(who, link, &record)?;
+                }
+                Said::Standing(standing) => root.front.on_standing(standing, now_us),
+                Said::Gone(post) => root.on_gone(post),
+                Said::Nothing => {}
+            },
+            Happening::Gone(link) => {
+                let post = root.children.gone(link);
+                post.into_iter().for_each(|post| root.on_gone(post));
+            }
+            Happening::Turn | Happening::Up(_) | Happening::Place(..) => {}
+        }
+        Ok(())
+    }
+}
