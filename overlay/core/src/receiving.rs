@@ -6,8 +6,9 @@ use starfarm_protocol::ids::PublicKey;
 use starfarm_protocol::link::{Attach, Counts, Data, Stream};
 use starfarm_protocol::orders::PostId;
 
-/// Children that are remembered after they have gone, at most.
-const GONE_MAX: usize = 10_000;
+/// Children that are remembered, those that have gone as well; beyond that those that have gone are forgotten. More than any
+/// farm has: of one that was forgotten, and comes again, something may be taken twice.
+const GONE_MAX: usize = 100_000;
 
 /// All children.
 #[derive(Default, Debug)]
