@@ -63,9 +63,10 @@ const SOAKS: &[Soak] = &[
     },
     Soak {
         name: "trees",
-        why: "monitoring trees in the simulator: 1 000 of a few levels, and one of 10 000 nodes; minutes",
+        why: "monitoring trees in the simulator: 1 000 small ones, three of 1 000 nodes, and one of 10 000; minutes",
         cargo: &[
             "run --release -p starfarm-sim -- trees --seeds 1000..2000",
+            "run --release -p starfarm-sim -- trees --nodes 1000 --fanout 16 --faults 30 --seeds 1..4",
             "run --release -p starfarm-sim -- trees --nodes 10000 --fanout 32 --faults 20 --look 1000",
         ],
     },

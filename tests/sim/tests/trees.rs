@@ -1,6 +1,6 @@
-//! The monitoring tree in the simulator: trees of 1 to 1 000 nodes over a range of seeds, and every kept seed of
-//! `tests/seeds/trees`. Each run must keep the rules, and all of them together must have seen what they are for. Those of
-//! 10 000 nodes are made by hand: `cargo xtask soak trees`.
+//! The monitoring tree in the simulator: trees of 1 to 300 nodes over a range of seeds, and every kept seed of
+//! `tests/seeds/trees`. Each run must keep the rules, and all of them together must have seen what they are for. Many seeds,
+//! and trees of up to 10 000 nodes, are for `cargo xtask soak trees`.
 
 #![allow(clippy::unwrap_used)] // a panic here is the report
 
@@ -32,37 +32,36 @@ fn sum(model: &TreeModel, seeds: std::ops::Range<u64>) -> TreeTally {
 #[test]
 fn trees_of_a_few_nodes_mend_themselves() {
     for nodes in 1..=6 {
-        sum(&TreeModel { nodes, fanout: 2, fault_every_us: 1_000_000, ..TreeModel::default() }, 0..10);
+        sum(&TreeModel { nodes, fanout: 2, fault_every_us: 1_000_000, ..TreeModel::default() }, 0..6);
     }
 }
 
 #[test]
 fn trees_of_some_levels_mend_themselves() {
-    let sum = sum(&TreeModel::default(), 0..30);
+    let sum = sum(&TreeModel::default(), 0..12);
     let seen = [sum.links / 100, sum.refused / 100, sum.adopted, sum.dropped, sum.faults / 10];
-    assert!(seen.iter().all(|count| *count >= 30) && sum.depth >= 3, "{sum:?}");
+    assert!(seen.iter().all(|count| *count >= 10) && sum.depth >= 3, "{sum:?}");
 }
 
 #[test]
 fn trees_whose_machines_carry_several_nodes_mend_themselves() {
-    sum(&TreeModel { nodes: 20, per_host: 3, fanout: 4, ..TreeModel::default() }, 0..15);
+    sum(&TreeModel { nodes: 20, per_host: 3, fanout: 4, ..TreeModel::default() }, 0..6);
 }
 
 #[test]
 fn trees_to_which_much_happens_at_once_mend_themselves() {
-    sum(&TreeModel { nodes: 30, fanout: 2, fault_every_us: 500_000, ..TreeModel::default() }, 0..10);
+    sum(&TreeModel { nodes: 30, fanout: 2, fault_every_us: 500_000, ..TreeModel::default() }, 0..4);
 }
 
 #[test]
-fn a_tree_of_a_thousand_nodes_mends_itself() {
-    let model =
-        TreeModel { nodes: 1_000, fanout: 16, faults_s: 10, look_us: 1_000_000, ..TreeModel::default() };
+fn a_tree_of_hundreds_of_nodes_mends_itself() {
+    let model = TreeModel { nodes: 300, fanout: 8, faults_s: 10, look_us: 1_000_000, ..TreeModel::default() };
     assert_eq!(sum(&model, 1..2).depth, 3);
 }
 
 #[test]
 fn a_tree_to_which_nothing_happens_loses_nothing() {
-    let sum = sum(&TreeModel { nodes: 20, faults_s: 0, ..TreeModel::default() }, 0..5);
+    let sum = sum(&TreeModel { nodes: 20, faults_s: 0, ..TreeModel::default() }, 0..2);
     assert_eq!((sum.dropped, sum.faults), (0, 0));
 }
 

@@ -41,7 +41,7 @@ mod tests {
             let clock = Clock::new(5_000, 77, ahead);
             assert_eq!(clock.shows(5_000), 77);
             for local_us in [78, 1_000_000, 99_999_999_999] {
-                let when = clock.when(local_us, 6_000);
+                let when = clock.when(local_us, 5_000);
                 assert!(clock.shows(when) >= local_us && clock.shows(when - 3) < local_us, "{ahead}");
             }
         }
