@@ -15,8 +15,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use starfarm_protocol::admin::frames::{FrameError, FrameReader, frame};
 use starfarm_protocol::admin::pieces::{self, PIECE_BYTES_MAX, Pieces};
 use starfarm_protocol::admin::{
-    EventLine, Explanation, JobCommand, JobInfo, NodeInfo, PlaceCps, Request, Response, StatusInfo, Subject,
-    TreeInfo,
+    AlarmsInfo, EventLine, Explanation, JobCommand, JobInfo, NodeInfo, PlaceCps, Request, Response,
+    StatusInfo, Subject, TreeInfo,
 };
 use starfarm_protocol::ids::{ContentHash, JobId};
 use starfarm_protocol::units::Units;
@@ -278,6 +278,10 @@ impl Client {
         ask!(self, &Request::Tree, Response::Tree(tree) => tree)
     }
 
+    pub(crate) fn alarms(&mut self) -> Result<AlarmsInfo, Failure> {
+        ask!(self, &Request::Alarms, Response::Alarms(alarms) => alarms)
+    }
+
     /// Has the tree planned anew; the tree as it begins to be then.
     pub(crate) fn form_tree(&mut self, strategy: PlaceCps, fanout: u32) -> Result<TreeInfo, Failure> {
         ask!(self, &Request::FormTree { strategy, fanout }, Response::Tree(tree) => tree)
@@ -332,6 +336,7 @@ fn asks_only(request: &Request) -> bool {
             | Request::LostOutputs { .. }
             | Request::Merged { .. }
             | Request::Tree
+            | Request::Alarms
             | Request::Fetch { .. }
     )
 }

@@ -2,6 +2,7 @@
 //! for each job. A communication process: what those below tell is summed up by job, and put together by machine.
 
 use std::cell::Cell;
+use std::path::Path;
 use std::rc::Rc;
 
 use starfarm_agent_core::{Gather, Module, Order, PURE, Refusal, Runtime, Who, Word};
@@ -9,6 +10,8 @@ use starfarm_protocol::ids::to_hex;
 use starfarm_protocol::link::Stream;
 use starfarm_protocol::orders::PostKind;
 
+use crate::alarms::Seeing;
+use crate::raise::Raise;
 use crate::sensors::SENSORS;
 use crate::up::{Coming, Down, Leaving, Up};
 use crate::words::Begin;
@@ -18,6 +21,9 @@ pub(crate) const TIMER: &str = "period";
 /// The sensors of the machine, and that of units.
 pub(crate) const MACHINE: [&str; 4] = ["cpuload", "memory", "network", "disks"];
 pub(crate) const UNITS: &str = "units";
+/// The sensor of what is wrong with the machine, its timer, and how often that fires, in microseconds.
+pub(crate) const HEALTH: &str = "health";
+pub(crate) const HEALTH_US: u64 = 2_000_000;
 /// The period of waves until somebody says another, in microseconds.
 const PERIOD_US: u64 = 1_000_000;
 /// The stages of a communication process.
@@ -33,12 +39,14 @@ pub(crate) struct Doors {
     pub(crate) late: Rc<Cell<u64>>,
     /// What leaves of machines: bit n is the metric with number n.
     pub(crate) metrics: Rc<Cell<u64>>,
+    /// What sensors see that somebody must know.
+    pub(crate) seeing: Seeing,
 }
 
 impl Default for Doors {
     fn default() -> Self {
         let (leaving, coming, late) = (Leaving::default(), Coming::default(), Rc::default());
-        Self { leaving, coming, late, metrics: Rc::new(Cell::new(u64::MAX)) }
+        Self { leaving, coming, late, metrics: Rc::new(Cell::new(u64::MAX)), seeing: Seeing::default() }
     }
 }
 
@@ -59,8 +67,12 @@ pub(crate) fn build(runtime: &mut Runtime, begin: &Begin, doors: &Doors) -> Resu
         )?;
     }
     match begin.kind {
-        PostKind::Be => back_end(runtime, begin),
-        _ => communication_process(runtime, doors),
+        PostKind::Be => {
+            back_end(runtime, begin)?;
+            health(runtime, begin, doors)
+        }
+        PostKind::Ibe | PostKind::Cp => communication_process(runtime, doors),
+        PostKind::Fe | PostKind::Ap => Ok(()),
     }
 }
 
@@ -96,6 +108,17 @@ pub(crate) fn units(runtime: &mut Runtime, begin: &Begin, name: &str) -> Result<
         runtime.order(Order::Tell(Who::from(name), Word::Set { key: key.to_owned(), value }), 0)?;
     }
     link(runtime, (name, "out"), ("job", "in"))
+}
+
+/// How the machine is, by a timer of its own.
+fn health(runtime: &mut Runtime, begin: &Begin, doors: &Doors) -> Result<(), Refusal> {
+    runtime.add("alarm", Box::new(Raise::new(Rc::clone(&doors.seeing), begin.drains)), Some("alarm"))?;
+    let create = Order::Create { type_name: HEALTH.to_owned(), name: Some(HEALTH.to_owned()) };
+    runtime.order(create, 0)?;
+    link(runtime, (HEALTH, "out"), ("alarm", "in"))?;
+    let folder = begin.running.parent().unwrap_or(Path::new("/")).display().to_string();
+    let set = Word::Set { key: "disk".to_owned(), value: folder };
+    runtime.order(Order::Tell(Who::from(HEALTH), set), 0).map(drop)
 }
 
 fn communication_process(runtime: &mut Runtime, doors: &Doors) -> Result<(), Refusal> {

@@ -3,9 +3,10 @@
 //!
 //! | file | holds |
 //! | --- | --- |
-//! | `process`, `words` | the life of an agent; what it and its worker say to each other |
+//! | `process`, `pipes`, `words` | the life of an agent; the pipes to its worker; what they say to each other |
 //! | `place` | where it is in the tree: whom it calls, and when |
-//! | `graph`, `up` | the stages that it begins with; those by which values leave, and come in from below |
+//! | `graph`, `up`, `raise` | the stages that it begins with; those by which values and alarms leave, and come in from below |
+//! | `alarms`, `reaction` | what somebody must know, on its way; the program that is run for it |
 //! | `wishes` | what is to be measured, and how often |
 //! | `sensors` | what reads the machine |
 //!
@@ -13,12 +14,17 @@
 //! another folder than `/proc`, as tests do: `runtime.add("memory", sensors::memory::stage(folder), None)`.
 #![forbid(unsafe_code)]
 
+mod alarms;
 mod graph;
+mod pipes;
 mod place;
 mod process;
+mod raise;
+mod reaction;
 pub mod sensors;
 mod up;
 mod wishes;
 pub mod words;
 
 pub use process::serve;
+pub use starfarm_overlay::this_host;

@@ -123,6 +123,8 @@ mod tests {
             lineage,
             below: Vec::new(),
             children_max: 0,
+            second: None,
+            reactor: None,
         }
     }
 

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::TcpListener;
 use std::os::fd::AsRawFd;
 use std::rc::Rc;
@@ -16,15 +16,18 @@ use starfarm_overlay_core::lanes::Lane;
 use starfarm_overlay_core::sending::Sending;
 use starfarm_protocol::ids::{Boot, Epoch, PublicKey};
 use starfarm_protocol::link::{Message, Standing, Table};
-use starfarm_protocol::orders::{Descendant, PostId, PostState};
+use starfarm_protocol::orders::{Descendant, PostId, PostKind, PostState};
 use starfarm_protocol::seal::packet::Mode;
 use starfarm_protocol::seal::{Introduction, Responder, StaticKey, Vouchers, post_name, post_of};
 
+use crate::alarms::{Desk, Who as Caller};
 use crate::graph::{self, Doors};
+use crate::pipes::Worker;
 use crate::place::{Place, Up};
+use crate::reaction::Reaction;
 use crate::up::Values;
 use crate::wishes::Wishes;
-use crate::words::{Begin, FromAgent, ToAgent, line};
+use crate::words::{Begin, FromAgent, ToAgent};
 
 /// How much nicer than others it is.
 const NICE: i32 = 10;
@@ -34,8 +37,6 @@ const PAUSE_US: u64 = 1_000_000;
 const STANDING_US: u64 = 2_000_000;
 /// The farm's clock went back where it is behind by more than this, in microseconds.
 const CLOCK_BACK_US: u64 = 1_000_000;
-/// Bytes of a line of the worker, at most.
-const LINE_BYTES_MAX: usize = 64 << 20;
 
 const STDIN: Watch = Watch(0);
 
@@ -46,7 +47,7 @@ const STDIN: Watch = Watch(0);
 pub fn serve(output: File) -> io::Result<()> {
     // An agent that is not nice measures all the same.
     let _ = rustix::process::nice(NICE);
-    let mut worker = Worker { output, heard: Vec::new() };
+    let mut worker = Worker::new(output);
     let stdin = io::stdin();
     // What it is for comes first, and is waited for.
     let Some(begin) = worker.first()? else { return Ok(()) };
@@ -69,63 +70,12 @@ struct Agent {
     ahead_us: Option<u64>,
     sending: Sending,
     wishes: Wishes,
+    alarms: Desk,
     children: Children,
     /// How the posts below stand, as they told last.
     below: BTreeMap<PostId, Standing>,
     /// When it says next how it stands.
     standing_us: u64,
-}
-
-/// The worker's end of the pipes.
-struct Worker {
-    output: File,
-    heard: Vec<u8>,
-}
-
-impl Worker {
-    fn tell(&mut self, word: &FromAgent) -> io::Result<()> {
-        self.output.write_all(&line(word))
-    }
-
-    /// What it says first; none where it has gone.
-    fn first(&mut self) -> io::Result<Option<Begin>> {
-        let mut byte = [0];
-        while !self.heard.ends_with(b"\n") {
-            if io::stdin().read(&mut byte)? == 0 {
-                return Ok(None);
-            }
-            self.heard.push(byte[0]);
-        }
-        match serde_json::from_slice(&std::mem::take(&mut self.heard)) {
-            Ok(ToAgent::Begin(begin)) => Ok(Some(begin)),
-            Ok(_) => Err(io::Error::other("the worker begins with something else")),
-            Err(error) => Err(io::Error::other(error)),
-        }
-    }
-
-    /// What it has said since it was asked last; none where it has gone.
-    fn hear(&mut self) -> io::Result<Option<Vec<ToAgent>>> {
-        let mut piece = [0; 16 * 1024];
-        loop {
-            match io::stdin().read(&mut piece) {
-                Ok(0) => return Ok(None),
-                Ok(count) => self.heard.extend_from_slice(&piece[..count]),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        let end = self.heard.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
-        if self.heard.len() - end > LINE_BYTES_MAX {
-            return Err(io::Error::other("a line of the worker has no end"));
-        }
-        let lines: Vec<u8> = self.heard.drain(..end).collect();
-        let words = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-        words
-            .map(|line| serde_json::from_slice(line).map_err(io::Error::other))
-            .collect::<Result<_, _>>()
-            .map(Some)
-    }
 }
 
 /// A socket at a port that is free, of those that may be taken.
@@ -151,8 +101,10 @@ impl Agent {
         let (mut runtime, doors) = (Runtime::new(&graph::modules()), Doors::default());
         graph::build(&mut runtime, &begin, &doors)
             .map_err(|refusal| io::Error::other(refusal.to_string()))?;
+        let reaction = begin.on_alarm.clone().map(Reaction::start).transpose()?;
         worker.tell(&FromAgent::Ready { key: key.public(), port })?;
         Ok(Self {
+            alarms: Desk::new(Rc::clone(&doors.seeing), reaction),
             start: Instant::now(),
             children: Children::of(begin.level),
             begin,
@@ -183,7 +135,7 @@ impl Agent {
                         Some(words) => words.into_iter().try_for_each(|word| self.hear(word))?,
                         None => return Ok(()),
                     },
-                    Happening::Up(link) => self.greet(link),
+                    Happening::Up(link) => self.on_up(link),
                     Happening::Called(link, claim, first) => {
                         self.on_called(link, &claim.name, claim.key, &first)?;
                     }
@@ -193,6 +145,7 @@ impl Agent {
             }
             self.link_up();
             self.measure();
+            self.alarm();
             self.say();
         }
     }
@@ -217,7 +170,8 @@ impl Agent {
         let call = self.place.as_ref().and_then(Place::due_us);
         let says = self.place.as_ref().is_some_and(|place| place.parent.is_some() && !place.is_greeted);
         let standing = says.then_some(self.standing_us);
-        [timer, call, standing].into_iter().flatten().min().unwrap_or(u64::MAX)
+        let alarm = self.alarms.due_us(self.parent().is_some(), self.begin.kind);
+        [timer, call, standing, alarm].into_iter().flatten().min().unwrap_or(u64::MAX)
     }
 
     fn hear(&mut self, word: ToAgent) -> io::Result<()> {
@@ -228,6 +182,7 @@ impl Agent {
         order.below.iter().for_each(|below| vouchers.add(below.secret.clone(), below.post.0, below.key));
         self.reactor.vouch(vouchers);
         self.children.limit(order.children_max as usize);
+        self.alarms.place(&order, &mut self.reactor);
         let is_below = |post: &PostId| order.below.iter().any(|below| below.post == *post);
         self.below.retain(|post, _| is_below(post));
         let strangers: BTreeSet<_> = self.children.posts().filter(|post| !is_below(post)).collect();
@@ -289,14 +244,17 @@ impl Agent {
         place.called = link.map(|link| Up { link, post: ancestor.post, key: ancestor.key });
     }
 
-    /// The one that was called is who it should be: this post says who it is.
-    fn greet(&mut self, link: LinkId) {
+    /// The one that was called is who it should be: this post says who it is, or what it is about.
+    fn on_up(&mut self, link: LinkId) {
         let now_us = self.now_us();
+        if self.alarms.on_up(link, &mut self.reactor, now_us) {
+            return;
+        }
         let Some(place) = &mut self.place else { return };
         if place.called.as_ref().is_some_and(|up| up.link == link) {
             place.is_greeted = true;
             let attach = self.sending.attach(place.order.post, self.begin.level);
-            self.reactor.send(link, Lane::Control, &Message::Attach(attach), now_us);
+            self.reactor.open(link, Lane::Control, &Message::Attach(attach), now_us);
         }
     }
 
@@ -307,6 +265,10 @@ impl Agent {
             return Ok(());
         };
         let (reactor, now_us) = (&mut self.reactor, self.start.elapsed().as_micros() as u64);
+        let order = self.place.as_ref().map(|place| &place.order).expect("who has a clock has a place");
+        if self.alarms.on_called((link, PostId(post)), first, reactor, (order, (now_us, farm_us))) {
+            return Ok(());
+        }
         if self.children.arrive(reactor, link, (PostId(post), key), first, (now_us, farm_us)) {
             self.standing_us = 0;
             let table = Message::Table(self.wishes.table.clone());
@@ -316,7 +278,12 @@ impl Agent {
     }
 
     fn on_record(&mut self, link: LinkId, record: &[u8]) -> io::Result<()> {
-        let place = self.place.as_ref();
+        let (place, now) = (self.place.as_ref(), (self.now_us(), self.farm_us().unwrap_or_default()));
+        if let Some(order) = place.map(|place| &place.order)
+            && self.alarms.on_record(link, record, &mut self.reactor, (order, now))
+        {
+            return Ok(());
+        }
         if place.is_some_and(|place| place.called.as_ref().is_some_and(|up| up.link == link)) {
             return self.on_answer(link, record);
         }
@@ -329,6 +296,15 @@ impl Agent {
                     Ok(())
                 }
                 Ok(Some(Message::Table(table))) => self.on_table(table),
+                Ok(Some(Message::AlarmAcks(acks))) => {
+                    self.alarms.on_acks(acks);
+                    Ok(())
+                }
+                // The post that runs a program hears of the alarms of all.
+                Ok(Some(Message::Alarms(alarms))) if self.begin.kind == PostKind::Ap => {
+                    self.alarms.take((link, PostId::FRONT), alarms, &mut self.reactor, now);
+                    Ok(())
+                }
                 Ok(None) => Ok(()),
                 // What no parent says.
                 _ => {
@@ -345,7 +321,10 @@ impl Agent {
             }
             Said::Standing(standing) => self.pass_on(standing),
             Said::Gone(post) => self.on_child_gone(post),
-            Said::Nothing => {}
+            Said::Alarms(post, alarms) => {
+                self.alarms.take((link, post), alarms, &mut self.reactor, now);
+            }
+            Said::AlarmAcks(..) | Said::Nothing => {}
         }
         Ok(())
     }
@@ -380,6 +359,7 @@ impl Agent {
                 let parent = place.parent.as_ref().map(|up| up.post);
                 before.into_iter().for_each(|up| self.reactor.close(up.link));
                 self.sending.begin();
+                self.alarms.on_joined();
                 self.standing_us = 0;
                 let ahead_us = farm_us.saturating_sub(now_us);
                 let is_back = self.ahead_us.is_some_and(|before| ahead_us + CLOCK_BACK_US < before);
@@ -405,6 +385,9 @@ impl Agent {
 
     fn on_gone(&mut self, link: LinkId) -> io::Result<()> {
         let now_us = self.now_us();
+        if self.alarms.on_gone(link, now_us) {
+            return Ok(());
+        }
         if let Some(place) = &mut self.place
             && place.gone(link, now_us)
         {
@@ -459,6 +442,15 @@ impl Agent {
             self.sending.put(place.order.post, stream, at_us, &triples);
         }
         self.sending.tidy(farm_us);
+    }
+
+    /// Says what somebody must know.
+    fn alarm(&mut self) {
+        let (Some(farm_us), Some(place)) = (self.farm_us(), &self.place) else { return };
+        let parent = place.parent.as_ref().filter(|_| !place.is_greeted).map(|up| up.link);
+        let who = Caller { key: &self.key, farm: self.begin.farm, node: &self.begin.node };
+        let now = (self.start.elapsed().as_micros() as u64, farm_us);
+        self.alarms.act(&who, &place.order, parent, &mut self.reactor, now);
     }
 
     /// Sends what waits, as far as the link takes it, and how this post stands.

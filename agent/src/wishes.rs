@@ -8,7 +8,7 @@ use starfarm_protocol::ids::JobId;
 use starfarm_protocol::link::{Scope, Table, Wish};
 use starfarm_protocol::orders::{PostId, PostKind};
 
-use crate::graph::{self, Doors, GATHER, MACHINE, TIMER, UNITS};
+use crate::graph::{self, Doors, GATHER, HEALTH, HEALTH_US, MACHINE, TIMER, UNITS};
 use crate::words::Begin;
 
 /// A second, and all metrics.
@@ -59,6 +59,7 @@ impl Wishes {
             return set(runtime, GATHER, "periods", format!("{period_us}{own}"), now_us);
         }
         doors.metrics.set(mask(all));
+        timer(runtime, (HEALTH, HEALTH_US), &[HEALTH], now_us)?;
         timer(runtime, (TIMER, all.period_us), &[&MACHINE[..], &[UNITS]].concat(), now_us)?;
         set(runtime, UNITS, "metrics", mask(all).to_string(), now_us)?;
         let others: Vec<_> = jobs.keys().map(|job| job.0.to_string()).collect();
@@ -124,7 +125,8 @@ mod tests {
 
     fn begin(kind: PostKind) -> Begin {
         let (farm, running) = (FarmId([1; 16]), "/nowhere/running".into());
-        Begin { farm, kind, level: u8::from(kind != PostKind::Be), running, ports: None }
+        let (node, level) = ("n1".to_owned(), u8::from(kind != PostKind::Be));
+        Begin { farm, kind, level, running, ports: None, node, on_alarm: None, drains: false }
     }
 
     fn wish(scope: Scope, period_us: u64) -> Wish {
@@ -152,9 +154,10 @@ mod tests {
         }
         // It is not measured at all, and neither is anything else.
         let off = [wish(Scope::All, 0), wish(Scope::Job(JobId(7)), 0)];
-        assert_eq!(after(&mut wishes, &mut runtime, &off, s), (both, 0));
-        let others = [wish(Scope::Post(PostId(8)), s / 2), wish(Scope::All, 5 * s)];
-        assert_eq!(after(&mut wishes, &mut runtime, &others, s), (vec!["units".into()], 5 * s));
+        // But for how the machine is.
+        assert_eq!(after(&mut wishes, &mut runtime, &off, s), (both, HEALTH_US));
+        let others = [wish(Scope::Post(PostId(8)), s / 2), wish(Scope::All, 3 * s / 2)];
+        assert_eq!(after(&mut wishes, &mut runtime, &others, s), (vec!["units".into()], 3 * s / 2));
         let own = [wish(Scope::All, 5 * s), wish(Scope::Post(POST), s / 2)];
         assert_eq!(after(&mut wishes, &mut runtime, &own, s), (vec!["units".into()], s + s / 2));
     }

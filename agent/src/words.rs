@@ -36,6 +36,14 @@ pub struct Begin {
     /// The first and the last port that it may take links at; none: any that is free.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ports: Option<(u16, u16)>,
+    /// The node's name.
+    pub node: String,
+    /// The program that the post runs when there is an alarm.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_alarm: Option<PathBuf>,
+    /// The node gets no more tasks when it has a critical alarm.
+    #[serde(default)]
+    pub drains: bool,
 }
 
 /// What the agent says.

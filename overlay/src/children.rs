@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 use starfarm_overlay_core::lanes::Lane;
 use starfarm_overlay_core::receiving::Receiving;
 use starfarm_protocol::ids::PublicKey;
-use starfarm_protocol::link::{Counts, Data, LINK, Message, Standing};
+use starfarm_protocol::link::{Alarm, AlarmAck, Counts, Data, LINK, Message, Standing};
 use starfarm_protocol::orders::PostId;
 
 use crate::reactor::{LinkId, Reactor};
 
 /// What a child says that its parent has to do with.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub enum Said<'a> {
     /// Nothing.
     Nothing,
@@ -22,6 +22,10 @@ pub enum Said<'a> {
     Data(PostId, Data<'a>),
     /// How it, or a post below it, stands.
     Standing(Standing),
+    /// Of alarms, which it is to be answered.
+    Alarms(PostId, Vec<Alarm>),
+    /// That it knows of alarms.
+    AlarmAcks(PostId, Vec<AlarmAck>),
 }
 
 /// All children of a post.
@@ -60,6 +64,11 @@ impl Children {
     /// All of them.
     pub fn posts(&self) -> impl Iterator<Item = PostId> {
         self.by_post.keys().copied()
+    }
+
+    /// The link of a child.
+    pub fn link(&self, post: PostId) -> Option<LinkId> {
+        self.by_post.get(&post).map(|(link, _)| *link)
     }
 
     /// Says something to all of them.
@@ -134,6 +143,8 @@ impl Children {
                 }
                 Said::Standing(standing)
             }
+            Ok(Some(Message::Alarms(alarms))) => Said::Alarms(post, alarms),
+            Ok(Some(Message::AlarmAcks(acks))) => Said::AlarmAcks(post, acks),
             Ok(Some(Message::Beat { .. }) | None) => Said::Nothing,
             _ => {
                 reactor.close(link);

@@ -152,9 +152,16 @@ impl Reactor {
     /// Puts a message into a lane of a link. A link that has no room for it in a lane other than that of data is of no use:
     /// it ends, as one that is not there has.
     pub fn send(&mut self, link: LinkId, lane: Lane, message: &Message<'_>, now_us: u64) {
+        self.put(link, lane, (Vec::new(), message), now_us);
+    }
+
+    /// The same for the first message of a link that this post has called, which says what the link is for.
+    pub fn open(&mut self, link: LinkId, lane: Lane, message: &Message<'_>, now_us: u64) {
+        self.put(link, lane, (vec![LINK], message), now_us);
+    }
+
+    fn put(&mut self, link: LinkId, lane: Lane, (mut record, message): (Vec<u8>, &Message<'_>), now_us: u64) {
         let Some(found) = self.links.get_mut(&link) else { return };
-        // The first record says what the link is for.
-        let mut record = if let Message::Attach(_) = message { vec![LINK] } else { Vec::new() };
         message.write(&mut record);
         if found.put(lane, record, now_us).is_err() {
             // The next look finds it silent.

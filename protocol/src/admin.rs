@@ -2,6 +2,7 @@
 //! time, over the local socket or the sealed TCP channel. Units are decimal strings; everything else that counts is a
 //! number. The command line prints these very values as JSON. Contents alone go as raw bytes: their [`pieces`].
 
+mod alarms;
 pub mod explain;
 pub mod frames;
 pub mod lines;
@@ -26,6 +27,7 @@ use crate::terms::{Limit, Terms};
 use crate::trust::{Share, TrustChecks};
 use crate::units::Units;
 use crate::word::words;
+pub use alarms::{AlarmInfo, AlarmPath, AlarmsInfo};
 pub use explain::{Explanation, Fact, FactValue, Reason, Rule, SizeInfo, Subject};
 pub use lines::EventLine;
 pub use merge::{MergeInfo, MergeOutcome, MergeState, MergedFile};
@@ -90,6 +92,8 @@ pub enum Request {
     TaskEvents { after: u64, take: u64 },
     /// The monitoring tree, post by post; answered with `Tree`.
     Tree,
+    /// Alarms that stand; answered with `Alarms`.
+    Alarms,
     /// The tree is planned anew, and is to be so from now on.
     FormTree { strategy: PlaceCps, fanout: u32 },
     /// What is to be measured, and how often.
@@ -216,6 +220,8 @@ pub enum Response {
     Events { events: Vec<EventLine>, missed: u64 },
     /// The monitoring tree.
     Tree(TreeInfo),
+    /// Alarms.
+    Alarms(AlarmsInfo),
     /// Keys.
     Keys(Vec<KeyInfo>),
     /// Text of a join file.

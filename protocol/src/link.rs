@@ -9,16 +9,22 @@
 //! | 3 | refuse | parent | UTF-8, why, in words; the parent hangs up |
 //! | 5 | beat | both | heard u64: messages of data that have come by this link |
 //! | 6 | data | child | stream u8, origin u64: the post that measured or summed up; sequence u32; at u64: when that was, by the farm's clock, microseconds; triples |
+//! | 7 | alarm | child, or a parent to the post that reacts | alarms up to the end, at most 32: post u64, sensor (u16 bytes and UTF-8), episode u64, version u32, flags u8 (1 it stands, 2 its node is to get no tasks, 4 a program was run, 8 there is a value), level u8, value f64, node and text (each u16 bytes and UTF-8) |
+//! | 8 | alarm ack | who has heard it | the same of each: post u64, sensor, episode u64, version u32, reacted u8 |
 //! | 11 | standing | child | post u64, parent u64, level u8, children u32, sent u64, received u64, dropped u64, late u64, gaps u64: how a post stands, which may be below the child |
 //! | 12 | table | parent | version u64, then 25 B each: scope u8 (0 all, 1 a job, 2 a post), its number u64, period u64 in microseconds (0: nothing is measured), metrics u64 (bit n: the metric with number n; 0: all) |
 //!
 //! Triples are ids, lengths and values: see the page on monitoring.
+
+mod alarm;
 
 use crate::bytes::{Malformed, Reader};
 use crate::field::Field;
 use crate::ids::JobId;
 use crate::orders::PostId;
 use crate::word::words;
+
+pub use alarm::{ALARMS_A_MESSAGE, Alarm, AlarmAck, AlarmKey, AlarmLevel};
 
 /// First byte of the first record of a link.
 pub const LINK: u8 = 5;
@@ -44,7 +50,7 @@ words! {
 }
 
 /// A message of a link.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub enum Message<'a> {
     /// A child says who it is.
     Attach(Attach),
@@ -65,6 +71,10 @@ pub enum Message<'a> {
     },
     /// Values.
     Data(Data<'a>),
+    /// What somebody must know; at most [`ALARMS_A_MESSAGE`].
+    Alarms(Vec<Alarm>),
+    /// Who says this knows it; as many.
+    AlarmAcks(Vec<AlarmAck>),
     /// How a post stands.
     Standing(Standing),
     /// What is to be measured, and how often.
@@ -193,6 +203,8 @@ mod kind {
     pub(super) const REFUSE: u8 = 3;
     pub(super) const BEAT: u8 = 5;
     pub(super) const DATA: u8 = 6;
+    pub(super) const ALARMS: u8 = 7;
+    pub(super) const ALARM_ACKS: u8 = 8;
     pub(super) const STANDING: u8 = 11;
     pub(super) const TABLE: u8 = 12;
 }
@@ -220,6 +232,14 @@ impl<'a> Message<'a> {
                 out.push(kind::DATA);
                 ((*stream as u8, origin.0), (*sequence, *at_us)).put(out);
                 out.extend_from_slice(triples);
+            }
+            Self::Alarms(alarms) => {
+                out.push(kind::ALARMS);
+                alarms.iter().take(ALARMS_A_MESSAGE).for_each(|alarm| alarm.put(out));
+            }
+            Self::AlarmAcks(acks) => {
+                out.push(kind::ALARM_ACKS);
+                acks.iter().take(ALARMS_A_MESSAGE).for_each(|ack| ack.put(out));
             }
             Self::Standing(Standing { post, parent, level, children, counts }) => {
                 ((kind::STANDING, post.0), (parent.0, (*level, *children))).put(out);
@@ -260,6 +280,8 @@ impl<'a> Message<'a> {
                 let triples = std::mem::take(&mut rest.0);
                 Self::Data(Data { stream, origin: PostId(origin), sequence, at_us, triples })
             }
+            kind::ALARMS => Self::Alarms(alarm::read_all(&mut rest)?),
+            kind::ALARM_ACKS => Self::AlarmAcks(alarm::read_all(&mut rest)?),
             kind::STANDING => {
                 let (post, parent) = (PostId(rest.u64()?), PostId(rest.u64()?));
                 let (level, children) = (rest.u8()?, rest.u32()?);
@@ -290,11 +312,17 @@ mod tests {
         out
     }
 
-    fn samples() -> [Message<'static>; 7] {
+    fn samples() -> [Message<'static>; 9] {
         let data =
             Data { stream: Stream::Job, origin: PostId(0x0102), sequence: 9, at_us: 5, triples: &[1, 1, 7] };
         let counts = Counts { sent: 1, received: 2, dropped: 3, late: 4, gaps: u64::MAX };
         let (post, parent) = (PostId(8), PostId::FRONT);
+        let key = AlarmKey { origin: PostId(7), sensor: "disk".into() };
+        let ack = AlarmAck { key: key.clone(), episode: 5, version: 2, reacted: true };
+        let (level, value) = (Some(AlarmLevel::Warning), Some(0.5));
+        let (node, text) = ("n1".to_owned(), "half of it is free".to_owned());
+        let alarm =
+            Alarm { key, episode: 5, version: 2, level, drains: false, reacted: false, value, node, text };
         let of = |scope| Wish { scope, period_us: 100_000, metrics: 6 };
         let wishes = [Scope::All, Scope::Job(JobId(7)), Scope::Post(PostId(8))].map(of).to_vec();
         [
@@ -305,6 +333,8 @@ mod tests {
             Message::Refuse { why: "no".into() },
             Message::Data(data),
             Message::Table(Table { version: 9, wishes }),
+            Message::Alarms(vec![alarm.clone(), alarm]),
+            Message::AlarmAcks(vec![ack]),
         ]
     }
 
@@ -318,7 +348,7 @@ mod tests {
         assert_eq!(data, [6, 2, 2, 1, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 1, 1, 7]);
         assert_eq!(
             samples().map(|message| Message::is_data(&written(&message))),
-            [false, false, false, false, false, true, false]
+            [false, false, false, false, false, true, false, false, false]
         );
     }
 

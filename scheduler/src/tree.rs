@@ -1,6 +1,7 @@
 //! The monitoring tree as the scheduler's threads share it: the front, and what it has heard. All of it is soft, so that a
 //! fault here costs a picture and never a unit. Its links are on the tree thread.
 
+mod alarms;
 mod info;
 mod wishes;
 
@@ -49,12 +50,14 @@ struct Known {
     /// Children of the front, and what it has heard of them.
     of_front: (u32, Counts),
     wishes: Wishes,
+    alarms: alarms::Desk,
 }
 
 impl Tree {
     pub(crate) fn new(front: Front, arrivals: Sender<Arrival>, waker: Arc<Waker>) -> Self {
         let (picture, of_front) = (Picture::default(), Default::default());
-        let known = Known { front, picture, of_front, wishes: Wishes::default() };
+        let (wishes, alarms) = (Wishes::default(), alarms::Desk::default());
+        let known = Known { front, picture, of_front, wishes, alarms };
         Self { known: Mutex::new(known), arrivals, waker }
     }
 
@@ -73,6 +76,7 @@ impl Tree {
         };
         known.front.renew();
         (known.picture, known.of_front) = (Picture::default(), Default::default());
+        known.alarms = alarms::Desk::default();
         drop(known);
         starfarm_net::say(&format!("the monitor forgets all and begins anew, the farm goes on: {why}"));
         None
@@ -160,7 +164,9 @@ impl Tree {
 
     /// The nodes that have posts.
     pub(crate) fn nodes(&self) -> BTreeSet<PublicKey> {
-        self.known().front.posts().map(|(_, post)| post.node).collect()
+        let known = self.known();
+        let posts = known.front.posts().chain(known.front.roots());
+        posts.map(|(_, post)| post.node).collect()
     }
 
     /// Of these nodes, those that have not called since the tree knows of anything.
@@ -182,7 +188,10 @@ impl Tree {
             gone.sort_unstable();
             gone.dedup();
             let posts: Vec<_> = gone.iter().flat_map(|node| known.front.forget(node)).collect();
-            posts.iter().for_each(|post| known.picture.forget(*post));
+            for post in &posts {
+                known.picture.forget(*post);
+                known.alarms.forget(*post);
+            }
             posts
         });
         tidied.unwrap_or_default()
@@ -288,6 +297,7 @@ fn node_usage(figures: &Figures, age_us: u64) -> NodeUsage {
 #[cfg(test)]
 mod tests {
     use starfarm_overlay::Reactor;
+    use starfarm_protocol::orders::Host;
     use starfarm_protocol::seal::{Secret, StaticKey};
 
     use super::*;
@@ -307,7 +317,7 @@ mod tests {
 
     #[test]
     fn a_fault_costs_the_picture_and_it_comes_back() {
-        let front = Front::new(StaticKey::from_secret(Secret([7; 32])), 1);
+        let front = Front::new(StaticKey::from_secret(Secret([7; 32])), 1, Host::default());
         let waker = Reactor::new().unwrap().waker();
         let tree = Tree::new(front, crossbeam_channel::bounded(1).0, waker);
         let (node, report) = (PublicKey([1; 32]), Report::default());

@@ -73,6 +73,13 @@ pub struct Options {
     /// Take no links of other workers: no post that has others below it is put here
     #[arg(long)]
     pub no_peers: bool,
+    /// Run this program once for each alarm of the farm's monitor, with what it is about in STARFARM_ALARM_NODE, _SENSOR, _LEVEL
+    /// and so on. Of the workers that have one, one runs it
+    #[arg(long, value_name = "PROGRAM", conflicts_with = "no_monitor")]
+    pub on_alarm: Option<PathBuf>,
+    /// Take no more tasks after a critical alarm of this machine, such as a full disk, as `starfarm node drain` has it
+    #[arg(long, conflicts_with = "no_monitor")]
+    pub drain_on_alarm: bool,
     /// Say once a period what this machine is, what waits and runs, how busy each slot was, for how long none was
     #[arg(long)]
     pub verbose: bool,

@@ -2,10 +2,8 @@
 //! tree, comes in from `orders`.
 
 use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
-use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::process::ChildStdin;
 use std::time::{Duration, Instant};
@@ -13,7 +11,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::Sender;
 use starfarm_agent::words::{Begin, FromAgent, ToAgent, line};
 use starfarm_protocol::ids::{FarmId, PublicKey};
-use starfarm_protocol::orders::{Host, PostId, PostOrder, PostReport, PostState, Report};
+use starfarm_protocol::orders::{Host, PostId, PostKind, PostOrder, PostReport, PostState, Report};
 
 use crate::devices::{HostWork, Watcher};
 use crate::options::Options;
@@ -36,11 +34,25 @@ pub(crate) struct Ways {
     /// Others may link with its posts, at these ports if they are named.
     pub(crate) links: bool,
     pub(crate) ports: Option<(u16, u16)>,
+    /// The node's name.
+    pub(crate) node: String,
+    /// What runs when there is an alarm anywhere in the farm.
+    pub(crate) on_alarm: Option<PathBuf>,
+    /// This node gets no more tasks when it has a critical alarm itself.
+    pub(crate) drains: bool,
 }
 
 impl Ways {
-    pub(crate) fn of(options: &Options, farm: FarmId, running: PathBuf) -> Self {
-        Self { farm, running, links: !options.no_peers, ports: options.link_ports }
+    pub(crate) fn of(options: &Options, (farm, node): (FarmId, &str), running: PathBuf) -> Self {
+        Self {
+            farm,
+            running,
+            links: !options.no_peers,
+            ports: options.link_ports,
+            node: node.to_owned(),
+            on_alarm: options.on_alarm.clone(),
+            drains: options.drain_on_alarm,
+        }
     }
 }
 
@@ -81,7 +93,7 @@ struct Process {
 impl<T: Send + 'static> Posts<T> {
     /// None so far. What they say is told as `of_post` makes of it.
     pub(crate) fn new(ways: Ways, tell: Sender<T>, of_post: fn(FromPost) -> T) -> Self {
-        let (posts, host) = (BTreeMap::new(), host());
+        let (posts, host) = (BTreeMap::new(), starfarm_agent::this_host());
         Self { ways, host, address: None, posts, started: 0, tell, of_post }
     }
 
@@ -117,6 +129,9 @@ impl<T: Send + 'static> Posts<T> {
                 level: post.order.level,
                 running: ways.running.clone(),
                 ports: ways.ports,
+                node: ways.node.clone(),
+                on_alarm: ways.on_alarm.clone().filter(|_| post.order.kind == PostKind::Ap),
+                drains: ways.drains,
             });
             // One that cannot be started is tried again like one that ended at once.
             post.process = Process::start(number, &begin, say).ok();
@@ -170,18 +185,9 @@ impl<T: Send + 'static> Posts<T> {
             }
         };
         let posts = self.posts.iter().map(of).collect();
-        Report { heard, host: self.host.clone(), links: self.ways.links, posts }
+        let (host, links, reacts) = (self.host.clone(), self.ways.links, self.ways.on_alarm.is_some());
+        Report { heard, host, links, reacts, posts }
     }
-}
-
-/// This machine: its name, and what tells it from others that have the same. Without either it is as if it were alone.
-fn host() -> Host {
-    let kernel = |name| std::fs::read_to_string(format!("/proc/sys/kernel/{name}")).unwrap_or_default();
-    let (name, boot) = (kernel("hostname").trim().to_owned(), kernel("random/boot_id"));
-    let shared = std::fs::metadata("/dev/shm").map(|folder| folder.dev()).unwrap_or_default();
-    let mut hash = DefaultHasher::new();
-    (boot, shared).hash(&mut hash);
-    Host { name, id: hash.finish() }
 }
 
 impl Post {

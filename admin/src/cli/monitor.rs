@@ -23,6 +23,8 @@ pub(crate) enum Monitor {
     Set(MonitorSet),
     /// Print figures as they come
     Follow(Follow),
+    /// Print the alarms that stand
+    Alarms,
     /// Print the newest figures as OpenMetrics text
     Metrics,
 }

@@ -1,5 +1,6 @@
 //! `starfarm monitor`: what jobs and nodes use, for people, for programs and for other monitors.
 
+mod alarms;
 mod openmetrics;
 mod series;
 
@@ -25,6 +26,10 @@ pub(crate) fn run(context: &mut Context, command: &Monitor) -> Result<(), Failur
         Monitor::Show(about) => show(context, about),
         Monitor::Set(set) => self::set(context, set),
         Monitor::Follow(asked) => follow(context, asked),
+        Monitor::Alarms => {
+            let alarms = context.connect()?.alarms()?;
+            context.printer.document(&alarms)
+        }
         Monitor::Metrics => {
             let all = newest(&mut context.connect()?, &About { job: None, node: None })?;
             context.printer.text(&openmetrics::text(&all))

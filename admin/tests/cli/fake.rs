@@ -16,14 +16,16 @@ use starfarm_protocol::admin::explain::JobReason;
 use starfarm_protocol::admin::frames::FrameReader;
 use starfarm_protocol::admin::pieces::answer_frames;
 use starfarm_protocol::admin::{
-    ConflictInfo, DoubtfulInfo, Error, ErrorCode, EventLine, Explanation, Fact, FactValue, FailedInfo,
-    HitInfo, JobInfo, JobUsage, KeyInfo, LostOutputs, NeedsInfo, NodeInfo, OutputInfo, OutputLoss, PlaceCps,
-    PostInfo, Reason, Refusal, Request, Response, ResultsPage, Rule, SizeInfo, Spread, StatusInfo,
-    StreamInfo, Subject, TreeInfo, TreeState, TreeSummary, TrustInfo, UntrueInfo,
+    AlarmInfo, AlarmPath, AlarmsInfo, ConflictInfo, DoubtfulInfo, Error, ErrorCode, EventLine, Explanation,
+    Fact, FactValue, FailedInfo, HitInfo, JobInfo, JobUsage, KeyInfo, LostOutputs, NeedsInfo, NodeInfo,
+    OutputInfo, OutputLoss, PlaceCps, PostInfo, Reason, Refusal, Request, Response, ResultsPage, Rule,
+    SizeInfo, Spread, StatusInfo, StreamInfo, Subject, TreeInfo, TreeState, TreeSummary, TrustInfo,
+    UntrueInfo,
 };
 use starfarm_protocol::ids::{ContentHash, FarmId, JobId, NodeId, PublicKey};
 use starfarm_protocol::join::JoinFile;
 use starfarm_protocol::journal::record::JobTotals;
+use starfarm_protocol::link::AlarmLevel;
 use starfarm_protocol::orders::{PostId, PostKind, PostState};
 use starfarm_protocol::seal::{Role, Secret};
 
@@ -87,6 +89,7 @@ fn answer(request: &Request) -> Response {
             Response::Nodes(vec![node("lab-7"), unheard])
         }
         Request::Monitor(_) => Response::Done,
+        Request::Alarms => Response::Alarms(alarms()),
         Request::Tree | Request::FormTree { .. } => Response::Tree(tree()),
         Request::Results { id: JobId(2), skip: 0, .. } => Response::Results(results_with_a_loss()),
         Request::Results { skip, .. } => Response::Results(results(*skip)),
@@ -192,6 +195,21 @@ fn terms() -> Terms {
         storage_limit: Some(5 << 30),
         ..Terms::default()
     }
+}
+
+fn alarms() -> AlarmsInfo {
+    let alarm = AlarmInfo {
+        id: "7-disk-1700000000000000".into(),
+        node: "lab-7".into(),
+        sensor: "disk".into(),
+        level: AlarmLevel::Critical,
+        value: Some(0.004),
+        text: "12 MiB are free on the disk of /var/lib/starfarm".into(),
+        since_seconds: 12.5,
+        paths: 2,
+        reacted: true,
+    };
+    AlarmsInfo { path: AlarmPath::Double, reacts: Some("lab-8".into()), alarms: vec![alarm] }
 }
 
 fn tree() -> TreeInfo {
@@ -300,6 +318,7 @@ fn status() -> StatusInfo {
         stored_bytes: 3 << 30,
         storage_limit: Some(4 << 40),
         tree: Some(tree().tree),
+        alarms: alarms().alarms,
         stderr_lines_dropped: 0,
         datagrams_refused: 2,
         messages_malformed: 3,

@@ -31,8 +31,17 @@ pub const ALARM_CLEARED: ValueId = ValueId(1_012);
 /// Messages that a stage has taken since its start.
 pub const MESSAGES: ValueId = ValueId(1_013);
 
+/// What an alarm was seen with: text. What follows is about it.
+pub const SENSOR: ValueId = ValueId(1_016);
+/// How bad it is: the number of an [`starfarm_protocol::link::AlarmLevel`], or 0 where all is well.
+pub const ALARM_LEVEL: ValueId = ValueId(1_017);
+/// The figure that is too high or too low: the bits of a floating point number of 64 bits.
+pub const ALARM_VALUE: ValueId = ValueId(1_018);
+/// What is wrong, for a person: text.
+pub const ALARM_TEXT: ValueId = ValueId(1_019);
+
 /// Ids that have names, beside the metrics.
-const NAMES: [(&str, ValueId); 12] = [
+const NAMES: [(&str, ValueId); 16] = [
     ("job", JOB),
     ("units", UNITS),
     ("post", POST),
@@ -45,6 +54,10 @@ const NAMES: [(&str, ValueId); 12] = [
     ("messages", MESSAGES),
     ("from", FROM),
     ("of", OF),
+    ("sensor", SENSOR),
+    ("alarm-level", ALARM_LEVEL),
+    ("alarm-value", ALARM_VALUE),
+    ("alarm-text", ALARM_TEXT),
 ];
 
 /// Ids of figures that have names only are dealt from here on.
@@ -69,6 +82,12 @@ pub fn says_whose(id: ValueId) -> bool {
 pub fn named(name: &str) -> Option<ValueId> {
     let other = || NAMES.iter().find(|(known, _)| *known == name).map(|(_, id)| *id);
     Metric::from_word(name).map(of).or_else(other)
+}
+
+/// The name of an id, if it has one.
+pub fn name(id: ValueId) -> Option<&'static str> {
+    let other = || NAMES.iter().find(|(_, known)| *known == id).map(|(name, _)| *name);
+    metric(id).map(Metric::word).or_else(other)
 }
 
 /// All names that [`named`] knows.

@@ -13,12 +13,14 @@
 //! | `running` | what each job's units use, out of the worker's file `running` |
 //! | `group`, `gather` | what a message says, by whose values they are; what all children of a post have told, wave by wave |
 //! | `picture` | what the front knows: the newest figures of each post, and what they come to by job |
+//! | `alarms` | what somebody must know, said until that one knows it |
 //! | `modules` | types of stages that need nothing from outside |
 //!
 //! Sensors, sockets and files live elsewhere; the clock comes in as an argument.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod alarms;
 mod flow;
 mod gather;
 mod graph;

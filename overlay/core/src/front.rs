@@ -9,6 +9,7 @@
 mod grow;
 mod known;
 mod orders;
+mod roots;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,7 +31,7 @@ impl Front {
         let known = self.nodes.entry(node).or_default();
         name.clone_into(&mut known.name);
         self.dirty |= is_new || known.host != report.host || known.links != report.links;
-        (known.host, known.links) = (report.host.clone(), report.links);
+        (known.host, known.links, known.reacts) = (report.host.clone(), report.links, report.reacts);
         if is_new && let Some((first_us, last_us)) = &mut self.collecting {
             *first_us = if *first_us == 0 { now_us } else { *first_us };
             *last_us = now_us;
@@ -52,6 +53,11 @@ impl Front {
 
     /// Takes up what a node tells of a post.
     fn learn(&mut self, node: PublicKey, told: &PostReport, now_us: u64) {
+        if self.learn_root(node, told, now_us) {
+            let post = self.roots.get_mut(told.post).expect("it was just seen there");
+            self.dirty |= post.hear(told, now_us);
+            return;
+        }
         let known = self.nodes.get_mut(&node).expect("its report is read");
         if !known.posts.contains(&told.post) {
             // One of an earlier incarnation of the front lives on: its links hold.
@@ -74,15 +80,7 @@ impl Front {
         }
         let post = self.posts.get_mut(&told.post).expect("its node lists it");
         assert_eq!(post.node, node, "no other node lists it");
-        if !std::mem::replace(&mut post.is_told, true) {
-            post.since_us = now_us;
-        }
-        (post.state, post.pid) = (told.state, told.pid);
-        if post.key != told.key || post.addresses != told.addresses {
-            (post.key, post.since_us, self.dirty) = (told.key, now_us, true);
-            post.addresses.clone_from(&told.addresses);
-            post.standing = None;
-        }
+        self.dirty |= post.hear(told, now_us);
     }
 
     /// Each node has a back end.
@@ -98,7 +96,7 @@ impl Front {
         let posts = self.nodes.get(node).map(|known| known.posts.clone()).unwrap_or_default();
         posts.iter().for_each(|post| self.remove(*post));
         self.nodes.remove(node);
-        posts
+        posts.into_iter().chain(self.roots.forget(node)).collect()
     }
 
     /// What the farm knows of its nodes, by name. Who is not named time and again is not there.
@@ -130,7 +128,8 @@ impl Front {
 
     /// A post tells by its link how it, or one below it, stands.
     pub fn on_standing(&mut self, standing: Standing, now_us: u64) {
-        if let Some(post) = self.posts.get_mut(&standing.post) {
+        let of_tree = self.posts.get_mut(&standing.post);
+        if let Some(post) = of_tree.or_else(|| self.roots.get_mut(standing.post)) {
             post.standing = Some((standing, now_us));
         }
     }

@@ -367,6 +367,7 @@ impl Farm {
             epoch: self.config.epoch.0,
             up_seconds: 0.0,
             tree: None,
+            alarms: Vec::new(),
             gq: sample.gq,
             dq: sample.dq,
             jq: sample.jq,

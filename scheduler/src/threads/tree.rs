@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
-use starfarm_overlay::{Children, Happening, LinkId, Reactor, Said};
+use starfarm_overlay::{Children, Happening, LinkId, Reactor, Said, this_host};
 use starfarm_overlay_core::front::Front;
 use starfarm_overlay_core::lanes::Lane;
 use starfarm_protocol::admin::Response;
@@ -15,7 +15,7 @@ use starfarm_protocol::ids::{Epoch, JobId, PublicKey};
 use starfarm_protocol::link::{Message, Table};
 use starfarm_protocol::orders::{FRONT_LEVEL, PostId};
 use starfarm_protocol::seal::StaticKey;
-use starfarm_scheduler_core::OnRoll;
+use starfarm_scheduler_core::{Deeds, NodeCommand, OnRoll};
 use tokio::sync::oneshot;
 
 use super::{House, Input, Question};
@@ -46,7 +46,7 @@ pub(crate) fn tree_of(
     }
     let reactor = Reactor::new().map_err(|e| SchedulerError::State(format!("no monitor: {e}")))?;
     let (arrive, arrivals) = bounded(ARRIVALS_MAX);
-    let tree = Tree::new(Front::new(key.clone(), epoch.0), arrive, reactor.waker());
+    let tree = Tree::new(Front::new(key.clone(), epoch.0, this_host()), arrive, reactor.waker());
     Ok(Some((Arc::new(tree), (reactor, arrivals))))
 }
 
@@ -72,6 +72,7 @@ pub(crate) fn spawn(
                 late: 0,
                 table,
                 bells,
+                drain: Vec::new(),
                 answer,
                 strangers_us: 0,
             };
@@ -102,6 +103,8 @@ struct Root<'a> {
     table: Table,
     /// Whom to ring, and for which orders.
     bells: BTreeMap<String, u64>,
+    /// Nodes that are to get no more tasks.
+    drain: Vec<String>,
     /// What the farm has said since it was looked at last.
     answer: Arc<Mutex<Option<Answer>>>,
     /// When nodes that do not call are rung next.
@@ -133,6 +136,7 @@ impl Root<'_> {
             for Arrival { socket, stream, post, key, first } in arrivals.try_iter() {
                 let Ok(link) = reactor.adopt(socket, *stream, now_us) else { continue };
                 if self.children.arrive(reactor, link, (post, key), &first, (now_us, now_us)) {
+                    self.tree.on_arrived(post);
                     reactor.send(link, Lane::Control, &Message::Table(self.table.clone()), now_us);
                 }
             }
@@ -141,11 +145,13 @@ impl Root<'_> {
                 self.children.tell(reactor, &Message::Table(table.clone()), now_us);
                 self.table = table;
             }
+            self.alarm(reactor, now_us);
             self.tree.stands(self.children.count() as u32, self.children.counts((0, 0), self.late));
             self.pick_up(now_us);
             self.bells.extend(self.tree.settle(now_us));
             if !self.bells.is_empty() || now_us >= roll_us {
                 roll_us = now_us + ROLL_US;
+                self.drain.extend(self.tree.tidy_alarms(now_us));
                 self.ask();
             }
             if now_us >= tidy_us {
@@ -160,8 +166,13 @@ impl Root<'_> {
     /// what it says is picked up at the next turn.
     fn ask(&mut self) {
         let (bells, jobs, answer) = (self.bells.clone(), self.tree.wished(), Arc::clone(&self.answer));
-        let act = move |farm: &mut starfarm_scheduler_core::Farm, _: u64, _: &mut _| {
+        let drain = self.drain.clone();
+        let act = move |farm: &mut starfarm_scheduler_core::Farm, _: u64, deeds: &mut Deeds| {
             farm.ring(&bells);
+            for node in drain {
+                // One that is not there any more gets no tasks either.
+                let _ = farm.command_node(&node, NodeCommand::Drain, deeds);
+            }
             let roll = farm.roll();
             let live = jobs.into_iter().filter(|job| farm.has_live(*job)).collect();
             *answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(Answer { roll, live });
@@ -171,6 +182,7 @@ impl Root<'_> {
         // Without room it is asked again, and the bells are rung then.
         if self.dispatcher.try_send(Input::Ask(question)).is_ok() {
             self.bells.clear();
+            self.drain.clear();
         }
     }
 
@@ -198,10 +210,25 @@ impl Root<'_> {
         }
     }
 
+    /// Tells the post that runs a program what it does not know.
+    fn alarm(&mut self, reactor: &mut Reactor, now_us: u64) {
+        let due = self.tree.alarms_due(|post| self.children.link(post).is_some(), now_us);
+        let Some((post, messages)) = due else { return };
+        let link = self.children.link(post).expect("it was just seen there");
+        for alarms in messages {
+            reactor.send(link, Lane::Alarm, &Message::Alarms(alarms), now_us);
+        }
+    }
+
     fn hear(&mut self, reactor: &mut Reactor, link: LinkId, record: &[u8], now_us: u64) {
         match self.children.hear(reactor, link, record) {
             Said::Data(post, data) => self.late += u64::from(!self.tree.take(post, &data, now_us)),
             Said::Standing(standing) => self.tree.on_standing(standing, now_us),
+            Said::Alarms(post, alarms) => {
+                let acks = self.tree.take_alarms(post, alarms, now_us);
+                reactor.send(link, Lane::Alarm, &Message::AlarmAcks(acks), now_us);
+            }
+            Said::AlarmAcks(post, acks) => self.tree.on_alarm_acks(post, acks),
             Said::Gone(post) => self.tree.on_gone(post),
             Said::Nothing => {}
         }

@@ -125,6 +125,7 @@ fn picture() -> Picture {
 fn status(epoch: u64) -> StatusInfo {
     StatusInfo {
         tree: None,
+        alarms: Vec::new(),
         farm: "0123456789abcdef0123456789abcdef".into(),
         epoch,
         up_seconds: 7_620.4,

@@ -53,6 +53,7 @@ impl Front {
             self.blames_from_us = if is_pause { now_us + START_US } else { self.blames_from_us };
             self.looked_us = now_us;
             self.drop_those_that_fail(now_us);
+            self.settle_roots(now_us);
         }
         let shrinks = self.too_many_us.is_some_and(|since_us| since_us + SHRINK_US <= now_us);
         if (self.dirty || shrinks) && now_us >= self.next_plan_us() {

@@ -6,9 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use starfarm_protocol::admin::TreeState;
 use starfarm_protocol::ids::PublicKey;
 use starfarm_protocol::link::Standing;
-use starfarm_protocol::orders::{Host, POSTS_MAX, PostId, PostKind, PostOrder, PostState};
+use starfarm_protocol::orders::{Host, POSTS_MAX, PostId, PostKind, PostOrder, PostReport, PostState};
 use starfarm_protocol::seal::{PairKey, StaticKey, Vouchers};
 
+use super::roots::Roots;
 use crate::plan::{Features, Strategy};
 
 /// Posts that a front can number: so many bits are left for them beside its incarnation.
@@ -85,6 +86,20 @@ impl Post {
         }
     }
 
+    /// Its node tells of it; whether it links with another key now, or elsewhere.
+    pub(super) fn hear(&mut self, told: &PostReport, now_us: u64) -> bool {
+        if !std::mem::replace(&mut self.is_told, true) {
+            self.since_us = now_us;
+        }
+        (self.state, self.pid) = (told.state, told.pid);
+        let is_new = self.key != told.key || self.addresses != told.addresses;
+        if is_new {
+            (self.key, self.since_us, self.standing) = (told.key, now_us, None);
+            self.addresses.clone_from(&told.addresses);
+        }
+        is_new
+    }
+
     /// Whose child it is, as far as that is known.
     pub fn parent_now(&self) -> Option<PostId> {
         self.standing.map(|(standing, _)| standing.parent)
@@ -107,6 +122,8 @@ pub(super) struct Node {
     pub(super) name: String,
     pub(super) host: Host,
     pub(super) links: bool,
+    /// It has a program for alarms.
+    pub(super) reacts: bool,
     pub(super) facts: Option<NodeFacts>,
     /// The number of its newest orders, and what they say; 0: none were made. And the number that it was rung for last.
     pub(super) newest: u64,
@@ -138,6 +155,9 @@ pub struct Front {
     pub(super) settings: Settings,
     pub(super) nodes: BTreeMap<PublicKey, Node>,
     pub(super) posts: BTreeMap<PostId, Post>,
+    pub(super) roots: Roots,
+    /// Its own machine.
+    pub(super) host: Host,
     pub(super) vouchers: Vouchers,
     /// What the secrets of pairs follow from.
     pub(super) pairs: PairKey,
@@ -162,9 +182,9 @@ pub struct Front {
 }
 
 impl Front {
-    /// A front that knows nobody. `key` is the scheduler's, and `epoch` its incarnation, or what else the low 40 bits tell
-    /// an incarnation of that number: posts of others have other numbers.
-    pub fn new(key: StaticKey, epoch: u64) -> Self {
+    /// A front that knows nobody, on that machine. `key` is the scheduler's, and `epoch` its incarnation, or what else the low 40
+    /// bits tell an incarnation of that number: posts of others have other numbers.
+    pub fn new(key: StaticKey, epoch: u64, host: Host) -> Self {
         Self {
             pairs: PairKey::of(&key),
             public: key.public(),
@@ -177,6 +197,8 @@ impl Front {
             settings: Settings::default(),
             nodes: BTreeMap::new(),
             posts: BTreeMap::new(),
+            roots: Roots::default(),
+            host,
             vouchers: Vouchers::default(),
             collecting: Some((0, 0)),
             dirty: true,
@@ -188,21 +210,26 @@ impl Front {
 
     /// Forgets all that it knows, but for how the tree is to be and which numbers were given.
     pub fn renew(&mut self) {
-        let (next, settings) = (self.next, self.settings.clone());
+        let (next, settings, host) = (self.next, self.settings.clone(), self.host.clone());
         // All posts are of the one before.
-        *self = Self { next, first: next, settings, ..Self::new(self.key.clone(), 0) };
+        *self = Self { next, first: next, settings, ..Self::new(self.key.clone(), 0, host) };
     }
 
     pub(super) fn add(&mut self, node: PublicKey, kind: (PostKind, u8), now_us: u64) -> PostId {
-        while self.posts.contains_key(&PostId(self.next)) {
-            self.next += 1;
-        }
-        let post = PostId(self.next);
-        self.next += 1;
+        let post = self.number();
         self.nodes.entry(node).or_default().posts.push(post);
         self.posts.insert(post, Post::new(node, kind, now_us));
         self.dirty = true;
         post
+    }
+
+    /// The number of the next post.
+    pub(super) fn number(&mut self) -> PostId {
+        while self.post(PostId(self.next)).is_some() {
+            self.next += 1;
+        }
+        self.next += 1;
+        PostId(self.next - 1)
     }
 
     pub(super) fn remove(&mut self, post: PostId) {
@@ -237,21 +264,21 @@ impl Front {
 
     /// The node of a post, and its name.
     pub fn node_of(&self, post: PostId) -> Option<(PublicKey, &str)> {
-        let node = self.posts.get(&post)?.node;
+        let node = self.post(post)?.node;
         Some((node, self.nodes.get(&node)?.name.as_str()))
     }
 
     /// The machine of a post.
     pub fn host_of(&self, post: PostId) -> Option<&Host> {
-        Some(&self.nodes.get(&self.posts.get(&post)?.node)?.host)
+        Some(&self.nodes.get(&self.post(post)?.node)?.host)
     }
 
     /// A post.
     pub fn post(&self, post: PostId) -> Option<&Post> {
-        self.posts.get(&post)
+        self.posts.get(&post).or_else(|| self.roots.get(post))
     }
 
-    /// All posts, by number.
+    /// All posts of the tree, by number.
     pub fn posts(&self) -> impl Iterator<Item = (PostId, &Post)> {
         self.posts.iter().map(|(post, known)| (*post, known))
     }

@@ -33,16 +33,17 @@ struct Farm {
     /// Processes that were started so far: each has another key.
     started: u64,
     keys: BTreeMap<PostId, u64>,
-    /// Nodes that nobody can link with.
+    /// Nodes that nobody can link with, and those that have a program for alarms.
     closed: BTreeSet<u64>,
+    react: BTreeSet<u64>,
 }
 
 impl Farm {
     fn new(epoch: u64, fanout: u32) -> Self {
-        let mut front = Front::new(key(7), epoch);
+        let mut front = Front::new(key(7), epoch, Host::default());
         front.settings.fanout = fanout;
-        let (nodes, keys, closed) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-        Self { front, now_us: NOW_US, machines: u64::MAX, nodes, started: 0, keys, closed }
+        let (nodes, keys, closed, react) = Default::default();
+        Self { front, now_us: NOW_US, machines: u64::MAX, nodes, started: 0, keys, closed, react }
     }
 
     /// So many nodes join, and what comes of that comes.
@@ -69,6 +70,7 @@ impl Farm {
             }
         });
         Report {
+            reacts: self.react.contains(&n),
             heard: 0,
             host: Host { name: format!("host-{host}"), id: host },
             links,
@@ -136,7 +138,7 @@ impl Farm {
         let mut vouched = 0;
         for order in orders.values() {
             let mut level = order.level;
-            for Ancestor { post, secret, key: called, .. } in &order.lineage {
+            for Ancestor { post, secret, key: called, .. } in order.lineage.iter().chain(&order.second) {
                 let Some(above) = orders.get(post) else {
                     assert_eq!((*post, *called), (PostId::FRONT, key(7).public()));
                     assert!(self.front.vouchers().secret(&secret.join_key_id()).is_some());
@@ -180,7 +182,11 @@ fn orders_have_another_number_only_where_they_are_others() {
     let post = farm.nodes[&1][0].post;
     farm.keys.insert(post, 77);
     farm.go_on(SECOND_US).check();
-    assert_eq!(farm.front.take_bells().iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["node-1"]);
+    let bells = farm.front.take_bells();
+    // That of the second root hears who may call it.
+    assert_eq!(bells.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["node-0", "node-1"]);
+    farm.go_on(SECOND_US);
+    assert_eq!(farm.front.take_bells(), []);
 }
 
 #[test]
@@ -324,7 +330,7 @@ fn a_front_that_starts_again_takes_over_what_stands() {
     let mut farm = Farm::new(1, 4);
     farm.join(0..40);
     let (before, keys) = (farm.parents(), farm.keys.clone());
-    farm.front = Front::new(key(7), 2);
+    farm.front = Front::new(key(7), 2, Host::default());
     farm.front.settings.fanout = 4;
     // They call one after the other, with pauses.
     let nodes: Vec<_> = farm.nodes.keys().copied().collect();
@@ -375,10 +381,11 @@ fn a_tree_is_formed_anew_on_demand() {
 fn nothing_of_a_node_is_kept_that_is_forgotten() {
     let mut farm = Farm::new(1, 32);
     farm.join(0..1);
-    let post = farm.nodes[&0][0].post;
-    assert_eq!(farm.front.forget(&node(0)), [post]);
+    let (post, second) = (farm.nodes[&0][0].post, farm.front.second().unwrap());
+    assert_eq!(farm.front.forget(&node(0)), [post, second]);
     farm.front.settle(farm.now_us + SECOND_US);
-    assert!(farm.front.posts().next().is_none() && farm.front.node_of(post).is_none());
+    assert!(farm.front.posts().chain(farm.front.roots()).next().is_none());
+    assert!(farm.front.node_of(post).is_none());
     assert!(farm.front.forget(&node(0)).is_empty());
 }
 
@@ -462,3 +469,5 @@ fn a_cp_takes_as_many_children_as_it_is_given() {
         assert!(own <= order.children_max as usize, "{own} of {}", order.children_max);
     }
 }
+
+mod roots;

@@ -62,6 +62,7 @@ fn action(request: &Request) -> Action {
         | Request::LostOutputs { .. }
         | Request::Status
         | Request::Tree
+        | Request::Alarms
         | Request::Events { .. }
         | Request::TaskEvents { .. }
         | Request::Merged { .. }
@@ -116,6 +117,7 @@ async fn answer(
         Request::Rerun { id } => lost::rerun(desk, id).await.unwrap_or_else(|response| response),
         Request::Status => status(desk).await,
         Request::Tree => trees::whole(desk),
+        Request::Alarms => trees::alarms(desk),
         Request::FormTree { strategy, fanout } => trees::form(desk, strategy, fanout),
         Request::Monitor(wish) => trees::wish(desk, wish).await,
         Request::Events { after, take } => {
@@ -209,6 +211,8 @@ async fn status(desk: &Arc<Desk>) -> Response {
     if let Response::Status(status) = &mut response {
         fill(desk, &mut status.nodes);
         status.tree = desk.house.tree.as_ref().map(|tree| tree.summary());
+        let alarms = desk.house.tree.as_ref().map(|tree| tree.alarms(desk.house.shared.now_us()).alarms);
+        status.alarms = alarms.unwrap_or_default();
         status.up_seconds = desk.house.shared.up_seconds();
         status.datagrams_dropped = desk.house.shared.dropped.load(Ordering::Relaxed);
         status.log_events_dropped = desk.house.shared.unlogged();

@@ -22,6 +22,12 @@ pub(super) fn whole(desk: &Desk) -> Response {
         .map_or_else(no_tree, |tree| Response::Tree(tree.info(desk.house.shared.now_us())))
 }
 
+/// All alarms that stand.
+pub(super) fn alarms(desk: &Desk) -> Response {
+    let tree = desk.house.tree.as_ref();
+    tree.map_or_else(no_tree, |tree| Response::Alarms(tree.alarms(desk.house.shared.now_us())))
+}
+
 /// Plans the tree anew.
 pub(super) fn form(desk: &Desk, strategy: PlaceCps, fanout: u32) -> Response {
     let Some(tree) = &desk.house.tree else { return no_tree() };
