@@ -13,14 +13,19 @@ use super::{Tree, info};
 /// Nodes that were drained for an alarm, as far as they are remembered.
 const DRAINED_MAX: usize = 10_000;
 
+/// So long a second root that nobody has seen may take until it is there.
+const COMES_US: u64 = 20_000_000;
+
 /// What the front knows of alarms.
 #[derive(Default)]
 pub(super) struct Desk {
     alarms: Alarms,
     /// For which alarms nodes were drained.
     drained: BTreeSet<(AlarmKey, u64)>,
-    /// The second root has been there, and since when it has not been.
-    second: Option<Option<u64>>,
+    /// The second root is there; it was; and since when there should be one that is not.
+    has_second: bool,
+    had_second: bool,
+    alone_us: Option<u64>,
 }
 
 impl Desk {
@@ -29,19 +34,17 @@ impl Desk {
     }
 
     fn path(&self) -> AlarmPath {
-        if self.second == Some(None) { AlarmPath::Double } else { AlarmPath::Single }
+        if self.has_second { AlarmPath::Double } else { AlarmPath::Single }
     }
 
-    /// Whether the second root is a child now: it is an alarm if it was, and is not for a while.
-    fn watch_the_second(&mut self, is_there: bool, now_us: u64) {
-        if is_there {
-            self.second = Some(None);
-        }
-        let Some(since_us) = &mut self.second else { return };
-        if !is_there {
-            since_us.get_or_insert(now_us);
-        }
-        let is_lost = since_us.is_some_and(|since_us| since_us + DEAD_US <= now_us);
+    /// Whether a second root is wanted, and is a child now: it is an alarm if it is not for a while.
+    fn watch_the_second(&mut self, is_wanted: bool, is_there: bool, now_us: u64) {
+        self.has_second = is_there;
+        self.had_second |= is_there;
+        let lacks = !is_there && (is_wanted || self.had_second);
+        self.alone_us = lacks.then(|| self.alone_us.unwrap_or(now_us));
+        let patience_us = if self.had_second { DEAD_US } else { COMES_US };
+        let is_lost = self.alone_us.is_some_and(|since_us| since_us + patience_us <= now_us);
         if is_lost || is_there {
             let seen = Seen {
                 sensor: "second-root".to_owned(),
@@ -109,7 +112,7 @@ impl Tree {
     ) -> Option<(PostId, Vec<Vec<Alarm>>)> {
         self.with(|known| {
             let (second, desk) = (known.front.second(), &mut known.alarms);
-            desk.watch_the_second(second.is_some_and(&is_child), now_us);
+            desk.watch_the_second(second.is_some(), second.is_some_and(&is_child), now_us);
             let reactor = known.front.reactor().filter(|post| is_child(*post))?;
             Some((reactor, desk.alarms.due(Hearer::Reactor, now_us)))
         })?

@@ -130,6 +130,7 @@ fn an_alarm_has_a_way_that_does_without_the_scheduler() {
         disk_alarm(&farm).is_some_and(|alarm| alarm["reacted"] == true)
     });
     assert_eq!(pager.ran_for("small disk critical"), 2);
+    until("there are two ways", || farm.ask(&["monitor", "alarms"])["path"] == "double");
     // The other root is lost with its machine.
     machines.cable(2, false);
     until("it is an alarm that the second root is lost", || {
