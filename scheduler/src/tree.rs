@@ -21,6 +21,7 @@ use starfarm_protocol::metric::Metric;
 use starfarm_protocol::orders::{Orders, PostId, Report};
 use starfarm_protocol::seal::Vouchers;
 use starfarm_protocol::seal::stream::Stream;
+use starfarm_protocol::terms::Monitored;
 use starfarm_scheduler_core::OnRoll;
 
 use crate::guard::caught;
@@ -211,10 +212,10 @@ impl Tree {
         taken.unwrap_or(false)
     }
 
-    /// Forgets what was wished of jobs that this does not hold for.
-    pub(crate) fn keep_wishes(&self, is_live: impl Fn(JobId) -> bool) {
+    /// Forgets what was wished of jobs that this does not hold for; so much the files of live ones say.
+    pub(crate) fn keep_wishes(&self, is_live: impl Fn(JobId) -> bool, files: BTreeMap<JobId, Monitored>) {
         self.with(|known| {
-            known.wishes.keep(is_live);
+            known.wishes.keep(is_live, files);
             known.wishes.renew(&known.front, &mut known.picture);
         });
     }

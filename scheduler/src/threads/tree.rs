@@ -15,6 +15,7 @@ use starfarm_protocol::ids::{Epoch, JobId, PublicKey};
 use starfarm_protocol::link::{Message, Table};
 use starfarm_protocol::orders::{FRONT_LEVEL, PostId};
 use starfarm_protocol::seal::StaticKey;
+use starfarm_protocol::terms::Monitored;
 use starfarm_scheduler_core::{Deeds, NodeCommand, OnRoll};
 use tokio::sync::oneshot;
 
@@ -116,6 +117,8 @@ struct Answer {
     roll: Vec<OnRoll>,
     /// Of the jobs that something was wished of, those that have not ended.
     live: BTreeSet<JobId>,
+    /// What the files of jobs say of their measurement.
+    monitored: BTreeMap<JobId, Monitored>,
 }
 
 impl Root<'_> {
@@ -175,7 +178,8 @@ impl Root<'_> {
             }
             let roll = farm.roll();
             let live = jobs.into_iter().filter(|job| farm.has_live(*job)).collect();
-            *answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(Answer { roll, live });
+            let monitored = farm.monitored();
+            *answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(Answer { roll, live, monitored });
             Response::Done
         };
         let question = Question { act: Box::new(act), reply: oneshot::channel().0 };
@@ -189,9 +193,9 @@ impl Root<'_> {
     /// Takes up what the farm has said.
     fn pick_up(&mut self, now_us: u64) {
         let answer = self.answer.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(Answer { roll, live }) = answer else { return };
+        let Some(Answer { roll, live, monitored }) = answer else { return };
         let roll = self.tree.on_roll(roll, now_us);
-        self.tree.keep_wishes(|job| live.contains(&job));
+        self.tree.keep_wishes(|job| live.contains(&job), monitored);
         // Nodes that are there, and of which the tree knows nothing: it may have forgotten them.
         if now_us >= self.strangers_us {
             self.strangers_us = now_us + STRANGERS_US;

@@ -3,6 +3,7 @@
 use starfarm_overlay_core::front::Settings;
 use starfarm_overlay_core::plan::{Strategy, Weights};
 use starfarm_protocol::admin::{ErrorCode, MonitorScope, MonitorWish, PlaceCps, Response};
+use starfarm_protocol::metric::PERIODS_US;
 
 use super::desk::Desk;
 use crate::answers::error;
@@ -46,9 +47,6 @@ pub(super) fn form(desk: &Desk, strategy: PlaceCps, fanout: u32) -> Response {
     tree.form(Settings { strategy, fanout }, now_us);
     Response::Tree(tree.info(now_us))
 }
-
-/// How often something may be measured, in microseconds, where it is at all.
-const PERIODS_US: std::ops::RangeInclusive<u64> = 100_000..=3_600_000_000;
 
 /// Has something measured otherwise than until now.
 pub(super) async fn wish(desk: &Desk, wish: MonitorWish) -> Response {
