@@ -10,6 +10,7 @@ use starfarm_protocol::link::Stream;
 use starfarm_protocol::orders::PostKind;
 
 use crate::sensors::SENSORS;
+use crate::udp::UDP;
 use crate::up::{Coming, Down, Leaving, Up};
 use crate::words::Begin;
 
@@ -44,7 +45,7 @@ impl Default for Doors {
 
 /// What an agent can make stages of.
 pub(crate) fn modules() -> Vec<Module> {
-    PURE.into_iter().chain(SENSORS).collect()
+    PURE.into_iter().chain(SENSORS).chain(UDP).collect()
 }
 
 /// Makes the stages and edges.

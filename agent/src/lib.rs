@@ -7,6 +7,8 @@
 //! | `place` | where it is in the tree: whom it calls, and when |
 //! | `graph`, `up` | the stages that it begins with; those by which values leave, and come in from below |
 //! | `wishes` | what is to be measured, and how often |
+//! | `udp`, `watched` | the stages that send and take plain datagrams; files that stages wait for |
+//! | `measure` | a stage of these measured |
 //! | `sensors` | what reads the machine |
 //!
 //! An agent has [`sensors::SENSORS`] among the modules of its runtime and makes stages of them by name, or adds one that reads
@@ -14,10 +16,13 @@
 #![forbid(unsafe_code)]
 
 mod graph;
+pub mod measure;
 mod place;
 mod process;
 pub mod sensors;
+mod udp;
 mod up;
+mod watched;
 mod wishes;
 pub mod words;
 

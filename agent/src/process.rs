@@ -23,6 +23,7 @@ use starfarm_protocol::seal::{Introduction, Responder, StaticKey, Vouchers, post
 use crate::graph::{self, Doors};
 use crate::place::{Place, Up};
 use crate::up::Values;
+use crate::watched;
 use crate::wishes::Wishes;
 use crate::words::{Begin, FromAgent, ToAgent, line};
 
@@ -179,6 +180,7 @@ impl Agent {
             self.reactor.turn(patience, clock, &mut happenings)?;
             for happening in std::mem::take(&mut happenings) {
                 match happening {
+                    Happening::Readable(watch) if watch != STDIN => watched::readable(watch),
                     Happening::Readable(_) => match self.worker.hear()? {
                         Some(words) => words.into_iter().try_for_each(|word| self.hear(word))?,
                         None => return Ok(()),
@@ -217,7 +219,11 @@ impl Agent {
         let call = self.place.as_ref().and_then(Place::due_us);
         let says = self.place.as_ref().is_some_and(|place| place.parent.is_some() && !place.is_greeted);
         let standing = says.then_some(self.standing_us);
-        [timer, call, standing].into_iter().flatten().min().unwrap_or(u64::MAX)
+        [timer, call, standing, self.ahead_us.and_then(|_| watched::due_us())]
+            .into_iter()
+            .flatten()
+            .min()
+            .unwrap_or(u64::MAX)
     }
 
     fn hear(&mut self, word: ToAgent) -> io::Result<()> {
@@ -444,7 +450,8 @@ impl Agent {
 
     /// Fires what is due, and takes in what children have told.
     fn measure(&mut self) {
-        let Some(farm_us) = self.farm_us() else { return };
+        let (Some(farm_us), now_us) = (self.farm_us(), self.now_us()) else { return };
+        watched::serve(&mut self.runtime, &self.reactor, now_us, farm_us);
         if self.runtime.next_due_us().is_some_and(|due_us| due_us <= farm_us) {
             self.runtime.on_time(farm_us);
         }

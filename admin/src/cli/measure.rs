@@ -42,6 +42,33 @@ pub(crate) struct Plan {
 pub(crate) enum Bench {
     /// Dispatch tasks that do nothing, with scheduler and workers as processes of their own
     Dispatch(Dispatch),
+    /// Send an agent's `udp_receive` datagrams as fast as you say, from another process on this machine
+    Udp(Udp),
+}
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Udp {
+    /// Datagrams a second, of 8 B and 12 B a value
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=10_000_000))]
+    pub(crate) rate: u32,
+    /// For so long
+    #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = positive_seconds)]
+    pub(crate) seconds: f64,
+    /// From so many addresses of this machine, in turn
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = value_parser!(u16).range(1..=20_000))]
+    pub(crate) senders: u16,
+    /// Values of a datagram
+    #[arg(long, value_name = "COUNT", default_value_t = 3, value_parser = value_parser!(u16).range(1..=100))]
+    pub(crate) values: u16,
+    /// Bytes of receive buffer, as the kernel counts them [default: the stage's own, 4 MiB]
+    #[arg(long, value_name = "BYTES", value_parser = value_parser!(u32).range(1..=1 << 30))]
+    pub(crate) buffer: Option<u32>,
+    /// Have the values summed up by their ids too, as for a mean
+    #[arg(long)]
+    pub(crate) mean: bool,
+    /// Send them to this address, and receive nothing
+    #[arg(long, hide = true)]
+    pub(crate) to: Option<std::net::SocketAddr>,
 }
 
 #[derive(Args, Clone, Debug)]
