@@ -3,7 +3,7 @@
 //!
 //! | file | holds |
 //! | --- | --- |
-//! | `process`, `words` | the life of an agent; what it and its worker say to each other |
+//! | `process`, `pipe`, `words` | the life of an agent; what it and its worker say to each other, and by what |
 //! | `place` | where it is in the tree: whom it calls, and when |
 //! | `graph`, `up` | the stages that it begins with; those by which values leave, and come in from below |
 //! | `wishes` | what is to be measured, and how often |
@@ -17,6 +17,7 @@
 
 mod graph;
 pub mod measure;
+mod pipe;
 mod place;
 mod process;
 pub mod sensors;

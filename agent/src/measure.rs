@@ -41,11 +41,52 @@ pub struct Received {
     pub seconds: f64,
 }
 
-/// A stage that waits for datagrams on this machine's own network.
-pub struct UdpStage {
-    runtime: Runtime,
+/// A graph that runs on this thread, without a farm: its clock is that of the process.
+pub struct Graph {
+    /// What it is made of.
+    pub runtime: Runtime,
     reactor: Reactor,
     start: Instant,
+}
+
+impl Graph {
+    /// One without stages, which can have all that an agent's can.
+    ///
+    /// # Errors
+    /// The system has no more of what it takes.
+    pub fn new() -> io::Result<Self> {
+        let (runtime, reactor) = (Runtime::new(&graph::modules()), Reactor::new()?);
+        Ok(Self { runtime, reactor, start: Instant::now() })
+    }
+
+    /// Waits for something to happen, `patience` at most, and has the stages do what comes of it.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn turn(&mut self, patience: Duration) -> io::Result<()> {
+        let start = self.start;
+        let clock = || start.elapsed().as_micros() as u64;
+        let timer_us = self.runtime.next_due_us().unwrap_or(u64::MAX);
+        let due_us = watched::due_us().unwrap_or(u64::MAX).min(timer_us).saturating_sub(clock());
+        let mut happenings = Vec::new();
+        self.reactor.turn(patience.min(Duration::from_micros(due_us)), clock, &mut happenings)?;
+        for happening in happenings {
+            if let Happening::Readable(watch) = happening {
+                watched::readable(watch);
+            }
+        }
+        let now_us = clock();
+        watched::serve(&mut self.runtime, &self.reactor, now_us, now_us);
+        if self.runtime.next_due_us().is_some_and(|due_us| due_us <= now_us) {
+            self.runtime.on_time(now_us);
+        }
+        Ok(())
+    }
+}
+
+/// A stage that waits for datagrams on this machine's own network.
+pub struct UdpStage {
+    graph: Graph,
     address: SocketAddr,
     received: Rc<RefCell<Received>>,
 }
@@ -59,11 +100,10 @@ impl UdpStage {
     pub fn new(buffer: Option<usize>, ids: u32) -> io::Result<Self> {
         // A port that is free now is free in a moment.
         let address = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
-        let mut runtime = Runtime::new(&graph::modules());
-        let received = Rc::<RefCell<Received>>::default();
-        let made = make(&mut runtime, address, buffer, ids, &received);
+        let (mut graph, received) = (Graph::new()?, Rc::<RefCell<Received>>::default());
+        let made = make(&mut graph.runtime, address, buffer, ids, &received);
         made.map_err(|refusal| io::Error::other(refusal.to_string()))?;
-        Ok(Self { runtime, reactor: Reactor::new()?, start: Instant::now(), address, received })
+        Ok(Self { graph, address, received })
     }
 
     /// Where it receives.
@@ -76,34 +116,20 @@ impl UdpStage {
     /// # Errors
     /// The system's.
     pub fn run(mut self, mut is_over: impl FnMut() -> bool) -> io::Result<Received> {
-        let (mut happenings, mut asked, mut over) = (Vec::new(), Instant::now(), None);
+        let (mut asked, mut over) = (Instant::now(), None);
         let (cpu_before, begin) = (thread_seconds(), Instant::now());
         while !over.is_some_and(|over: Instant| over.elapsed() >= LAST) {
-            let (start, now_us) = (self.start, self.now_us());
-            let due_us = watched::due_us().unwrap_or(u64::MAX).saturating_sub(now_us);
-            let patience = Duration::from_micros(due_us).min(LOOK);
-            self.reactor.turn(patience, || start.elapsed().as_micros() as u64, &mut happenings)?;
-            for happening in happenings.drain(..) {
-                if let Happening::Readable(watch) = happening {
-                    watched::readable(watch);
-                }
-            }
-            let now_us = self.now_us();
-            watched::serve(&mut self.runtime, &self.reactor, now_us, now_us);
+            self.graph.turn(LOOK)?;
             if over.is_none() && asked.elapsed() >= LOOK {
                 asked = Instant::now();
                 over = is_over().then(Instant::now);
             }
         }
         let (cpu_seconds, seconds) = (thread_seconds() - cpu_before, begin.elapsed().as_secs_f64());
-        self.runtime.on_time(u64::MAX);
+        self.graph.runtime.on_time(u64::MAX);
         let received = *self.received.borrow();
         let mean = received.mean / received.values.max(1) as f64;
         Ok(Received { cpu_seconds, seconds, mean, ..received })
-    }
-
-    fn now_us(&self) -> u64 {
-        self.start.elapsed().as_micros() as u64
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::TcpListener;
 use std::os::fd::AsRawFd;
 use std::rc::Rc;
@@ -13,19 +13,21 @@ use rustix::fs::OFlags;
 use starfarm_agent_core::{Order, Runtime, Who, Word};
 use starfarm_overlay::{Children, Happening, LinkId, Reactor, Said, Watch};
 use starfarm_overlay_core::lanes::Lane;
+use starfarm_overlay_core::parts::Parts;
 use starfarm_overlay_core::sending::Sending;
 use starfarm_protocol::ids::{Boot, Epoch, PublicKey};
-use starfarm_protocol::link::{Message, Standing, Table};
+use starfarm_protocol::link::{Message, Part, Standing, Table};
 use starfarm_protocol::orders::{Descendant, PostId, PostState};
 use starfarm_protocol::seal::packet::Mode;
 use starfarm_protocol::seal::{Introduction, Responder, StaticKey, Vouchers, post_name, post_of};
 
 use crate::graph::{self, Doors};
+use crate::pipe::Worker;
 use crate::place::{Place, Up};
 use crate::up::Values;
 use crate::watched;
 use crate::wishes::Wishes;
-use crate::words::{Begin, FromAgent, ToAgent, line};
+use crate::words::{Begin, FromAgent, ToAgent};
 
 /// How much nicer than others it is.
 const NICE: i32 = 10;
@@ -35,8 +37,6 @@ const PAUSE_US: u64 = 1_000_000;
 const STANDING_US: u64 = 2_000_000;
 /// The farm's clock went back where it is behind by more than this, in microseconds.
 const CLOCK_BACK_US: u64 = 1_000_000;
-/// Bytes of a line of the worker, at most.
-const LINE_BYTES_MAX: usize = 64 << 20;
 
 const STDIN: Watch = Watch(0);
 
@@ -47,7 +47,7 @@ const STDIN: Watch = Watch(0);
 pub fn serve(output: File) -> io::Result<()> {
     // An agent that is not nice measures all the same.
     let _ = rustix::process::nice(NICE);
-    let mut worker = Worker { output, heard: Vec::new() };
+    let mut worker = Worker::new(output);
     let stdin = io::stdin();
     // What it is for comes first, and is waited for.
     let Some(begin) = worker.first()? else { return Ok(()) };
@@ -73,60 +73,10 @@ struct Agent {
     children: Children,
     /// How the posts below stand, as they told last.
     below: BTreeMap<PostId, Standing>,
+    /// What those above want of all below.
+    parts: Parts,
     /// When it says next how it stands.
     standing_us: u64,
-}
-
-/// The worker's end of the pipes.
-struct Worker {
-    output: File,
-    heard: Vec<u8>,
-}
-
-impl Worker {
-    fn tell(&mut self, word: &FromAgent) -> io::Result<()> {
-        self.output.write_all(&line(word))
-    }
-
-    /// What it says first; none where it has gone.
-    fn first(&mut self) -> io::Result<Option<Begin>> {
-        let mut byte = [0];
-        while !self.heard.ends_with(b"\n") {
-            if io::stdin().read(&mut byte)? == 0 {
-                return Ok(None);
-            }
-            self.heard.push(byte[0]);
-        }
-        match serde_json::from_slice(&std::mem::take(&mut self.heard)) {
-            Ok(ToAgent::Begin(begin)) => Ok(Some(begin)),
-            Ok(_) => Err(io::Error::other("the worker begins with something else")),
-            Err(error) => Err(io::Error::other(error)),
-        }
-    }
-
-    /// What it has said since it was asked last; none where it has gone.
-    fn hear(&mut self) -> io::Result<Option<Vec<ToAgent>>> {
-        let mut piece = [0; 16 * 1024];
-        loop {
-            match io::stdin().read(&mut piece) {
-                Ok(0) => return Ok(None),
-                Ok(count) => self.heard.extend_from_slice(&piece[..count]),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        let end = self.heard.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
-        if self.heard.len() - end > LINE_BYTES_MAX {
-            return Err(io::Error::other("a line of the worker has no end"));
-        }
-        let lines: Vec<u8> = self.heard.drain(..end).collect();
-        let words = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-        words
-            .map(|line| serde_json::from_slice(line).map_err(io::Error::other))
-            .collect::<Result<_, _>>()
-            .map(Some)
-    }
 }
 
 /// A socket at a port that is free, of those that may be taken.
@@ -167,6 +117,7 @@ impl Agent {
             sending: Sending::default(),
             wishes: Wishes::default(),
             below: BTreeMap::new(),
+            parts: Parts::default(),
             standing_us: 0,
         })
     }
@@ -335,6 +286,10 @@ impl Agent {
                     Ok(())
                 }
                 Ok(Some(Message::Table(table))) => self.on_table(table),
+                Ok(Some(Message::Part(part))) => {
+                    self.on_part(part);
+                    Ok(())
+                }
                 Ok(None) => Ok(()),
                 // What no parent says.
                 _ => {
@@ -351,9 +306,30 @@ impl Agent {
             }
             Said::Standing(standing) => self.pass_on(standing),
             Said::Gone(post) => self.on_child_gone(post),
+            Said::Part(post, part) => {
+                let sum = self.parts.up(post, &part);
+                self.say_parts(sum);
+            }
             Said::Nothing => {}
         }
         Ok(())
+    }
+
+    /// Those above want something of all: a back end says it, others have it said.
+    fn on_part(&mut self, Part { round, value, .. }: Part) {
+        let own = (self.begin.level == 0).then_some(value);
+        let sum = self.parts.down(round, own, self.children.posts());
+        self.children.begin(&mut self.reactor, round, value, self.start.elapsed().as_micros() as u64);
+        self.say_parts(sum);
+    }
+
+    /// Says sums of what those below have said.
+    fn say_parts(&mut self, sums: impl IntoIterator<Item = Part>) {
+        let (now_us, link) = (self.now_us(), self.parent().map(|up| up.link));
+        let Some(link) = link else { return };
+        for part in sums {
+            self.reactor.send(link, Lane::Collective, &Message::Part(part), now_us);
+        }
     }
 
     /// Something else is to be measured, or at other times: here, and below.
@@ -386,6 +362,7 @@ impl Agent {
                 let parent = place.parent.as_ref().map(|up| up.post);
                 before.into_iter().for_each(|up| self.reactor.close(up.link));
                 self.sending.begin();
+                self.parts.clear();
                 self.standing_us = 0;
                 let ahead_us = farm_us.saturating_sub(now_us);
                 let is_back = self.ahead_us.is_some_and(|before| ahead_us + CLOCK_BACK_US < before);
@@ -426,6 +403,8 @@ impl Agent {
     /// this post comes back, or is missed.
     fn on_child_gone(&mut self, post: PostId) {
         self.standing_us = 0;
+        let sums = self.parts.gone(post);
+        self.say_parts(sums);
         let is_cp = self.below.remove(&post).is_none_or(|child| child.level > 0);
         let is_own = self.place.as_ref().is_some_and(|place| {
             let own = |below: &Descendant| below.post == post && below.parent == place.order.post;

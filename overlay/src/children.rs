@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use starfarm_overlay_core::lanes::Lane;
 use starfarm_overlay_core::receiving::Receiving;
 use starfarm_protocol::ids::PublicKey;
-use starfarm_protocol::link::{Counts, Data, LINK, Message, Standing};
+use starfarm_protocol::link::{Counts, Data, LINK, Message, Part, PartOp, Standing};
 use starfarm_protocol::orders::PostId;
 
 use crate::reactor::{LinkId, Reactor};
@@ -22,6 +22,8 @@ pub enum Said<'a> {
     Data(PostId, Data<'a>),
     /// How it, or a post below it, stands.
     Standing(Standing),
+    /// Its part of what all do together.
+    Part(PostId, Part),
 }
 
 /// All children of a post.
@@ -66,6 +68,14 @@ impl Children {
     pub fn tell(&self, reactor: &mut Reactor, message: &Message<'_>, now_us: u64) {
         for link in self.links.keys() {
             reactor.send(*link, Lane::Control, message, now_us);
+        }
+    }
+
+    /// Begins a part of all of them.
+    pub fn begin(&self, reactor: &mut Reactor, round: u32, value: u64, now_us: u64) {
+        let part = Message::Part(Part { op: PartOp::Down, round, from: 0, value });
+        for link in self.links.keys() {
+            reactor.send(*link, Lane::Collective, &part, now_us);
         }
     }
 
@@ -134,6 +144,7 @@ impl Children {
                 }
                 Said::Standing(standing)
             }
+            Ok(Some(Message::Part(part))) if part.op == PartOp::Up => Said::Part(post, part),
             Ok(Some(Message::Beat { .. }) | None) => Said::Nothing,
             _ => {
                 reactor.close(link);

@@ -203,7 +203,8 @@ impl Root<'_> {
             Said::Data(post, data) => self.late += u64::from(!self.tree.take(post, &data, now_us)),
             Said::Standing(standing) => self.tree.on_standing(standing, now_us),
             Said::Gone(post) => self.tree.on_gone(post),
-            Said::Nothing => {}
+            // The front has begun none.
+            Said::Part(..) | Said::Nothing => {}
         }
     }
 
