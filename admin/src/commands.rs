@@ -75,6 +75,8 @@ fn carry_out(context: &mut Context, command: Command) -> Result<Exit, Failure> {
         Command::Tree(command) => tree::run(context, &command)?,
         Command::Plan(plan) => plan::run(context, &plan)?,
         Command::Bench(Bench::Dispatch(dispatch)) => bench::run(context, &dispatch)?,
+        Command::Bench(Bench::Udp(udp)) => bench::udp(context, &udp)?,
+        Command::Bench(Bench::Tree(tree)) => bench::tree(context, &tree)?,
         Command::JobFile => reference::job_file(context)?,
         Command::Schema { name } => reference::schema(context, name.as_deref())?,
         Command::Completions { shell } => reference::completions(context, shell)?,

@@ -13,6 +13,7 @@ use starfarm_protocol::orders::PostKind;
 use crate::alarms::Seeing;
 use crate::raise::Raise;
 use crate::sensors::SENSORS;
+use crate::udp::UDP;
 use crate::up::{Coming, Down, Leaving, Up};
 use crate::words::Begin;
 
@@ -52,7 +53,7 @@ impl Default for Doors {
 
 /// What an agent can make stages of.
 pub(crate) fn modules() -> Vec<Module> {
-    PURE.into_iter().chain(SENSORS).collect()
+    PURE.into_iter().chain(SENSORS).chain(UDP).collect()
 }
 
 /// Makes the stages and edges.

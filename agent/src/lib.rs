@@ -3,11 +3,13 @@
 //!
 //! | file | holds |
 //! | --- | --- |
-//! | `process`, `pipes`, `words` | the life of an agent; the pipes to its worker; what they say to each other |
+//! | `process`, `pipe`, `words` | the life of an agent; what it and its worker say to each other, and by what |
 //! | `place` | where it is in the tree: whom it calls, and when |
 //! | `graph`, `up`, `raise` | the stages that it begins with; those by which values and alarms leave, and come in from below |
 //! | `alarms`, `reaction` | what somebody must know, on its way; the program that is run for it |
 //! | `wishes` | what is to be measured, and how often |
+//! | `udp`, `watched` | the stages that send and take plain datagrams; files that stages wait for |
+//! | `measure` | a stage of these measured |
 //! | `sensors` | what reads the machine |
 //!
 //! An agent has [`sensors::SENSORS`] among the modules of its runtime and makes stages of them by name, or adds one that reads
@@ -16,13 +18,16 @@
 
 mod alarms;
 mod graph;
-mod pipes;
+pub mod measure;
+mod pipe;
 mod place;
 mod process;
 mod raise;
 mod reaction;
 pub mod sensors;
+mod udp;
 mod up;
+mod watched;
 mod wishes;
 pub mod words;
 

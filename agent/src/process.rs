@@ -13,19 +13,21 @@ use rustix::fs::OFlags;
 use starfarm_agent_core::{Order, Runtime, Who, Word};
 use starfarm_overlay::{Children, Happening, LinkId, Reactor, Said, Watch};
 use starfarm_overlay_core::lanes::Lane;
+use starfarm_overlay_core::parts::Parts;
 use starfarm_overlay_core::sending::Sending;
 use starfarm_protocol::ids::{Boot, Epoch, PublicKey};
-use starfarm_protocol::link::{Message, Standing, Table};
+use starfarm_protocol::link::{Message, Part, Standing, Table};
 use starfarm_protocol::orders::{Descendant, PostId, PostKind, PostState};
 use starfarm_protocol::seal::packet::Mode;
 use starfarm_protocol::seal::{Introduction, Responder, StaticKey, Vouchers, post_name, post_of};
 
 use crate::alarms::{Desk, Who as Caller};
 use crate::graph::{self, Doors};
-use crate::pipes::Worker;
+use crate::pipe::Worker;
 use crate::place::{Place, Up};
 use crate::reaction::Reaction;
 use crate::up::Values;
+use crate::watched;
 use crate::wishes::Wishes;
 use crate::words::{Begin, FromAgent, ToAgent};
 
@@ -74,6 +76,8 @@ struct Agent {
     children: Children,
     /// How the posts below stand, as they told last.
     below: BTreeMap<PostId, Standing>,
+    /// What those above want of all below.
+    parts: Parts,
     /// When it says next how it stands.
     standing_us: u64,
 }
@@ -118,6 +122,7 @@ impl Agent {
             sending: Sending::default(),
             wishes: Wishes::default(),
             below: BTreeMap::new(),
+            parts: Parts::default(),
             standing_us: 0,
         })
     }
@@ -131,6 +136,7 @@ impl Agent {
             self.reactor.turn(patience, clock, &mut happenings)?;
             for happening in std::mem::take(&mut happenings) {
                 match happening {
+                    Happening::Readable(watch) if watch != STDIN => watched::readable(watch),
                     Happening::Readable(_) => match self.worker.hear()? {
                         Some(words) => words.into_iter().try_for_each(|word| self.hear(word))?,
                         None => return Ok(()),
@@ -171,7 +177,8 @@ impl Agent {
         let says = self.place.as_ref().is_some_and(|place| place.parent.is_some() && !place.is_greeted);
         let standing = says.then_some(self.standing_us);
         let alarm = self.alarms.due_us(self.parent().is_some(), self.begin.kind);
-        [timer, call, standing, alarm].into_iter().flatten().min().unwrap_or(u64::MAX)
+        let watched = self.ahead_us.and_then(|_| watched::due_us());
+        [timer, call, standing, alarm, watched].into_iter().flatten().min().unwrap_or(u64::MAX)
     }
 
     fn hear(&mut self, word: ToAgent) -> io::Result<()> {
@@ -305,6 +312,10 @@ impl Agent {
                     self.alarms.take((link, PostId::FRONT), alarms, &mut self.reactor, now);
                     Ok(())
                 }
+                Ok(Some(Message::Part(part))) => {
+                    self.on_part(part);
+                    Ok(())
+                }
                 Ok(None) => Ok(()),
                 // What no parent says.
                 _ => {
@@ -324,9 +335,30 @@ impl Agent {
             Said::Alarms(post, alarms) => {
                 self.alarms.take((link, post), alarms, &mut self.reactor, now);
             }
+            Said::Part(post, part) => {
+                let sum = self.parts.up(post, &part);
+                self.say_parts(sum);
+            }
             Said::AlarmAcks(..) | Said::Nothing => {}
         }
         Ok(())
+    }
+
+    /// Those above want something of all: a back end says it, others have it said.
+    fn on_part(&mut self, Part { round, value, .. }: Part) {
+        let own = (self.begin.level == 0).then_some(value);
+        let sum = self.parts.down(round, own, self.children.posts());
+        self.children.begin(&mut self.reactor, round, value, self.start.elapsed().as_micros() as u64);
+        self.say_parts(sum);
+    }
+
+    /// Says sums of what those below have said.
+    fn say_parts(&mut self, sums: impl IntoIterator<Item = Part>) {
+        let (now_us, link) = (self.now_us(), self.parent().map(|up| up.link));
+        let Some(link) = link else { return };
+        for part in sums {
+            self.reactor.send(link, Lane::Collective, &Message::Part(part), now_us);
+        }
     }
 
     /// Something else is to be measured, or at other times: here, and below.
@@ -360,6 +392,7 @@ impl Agent {
                 before.into_iter().for_each(|up| self.reactor.close(up.link));
                 self.sending.begin();
                 self.alarms.on_joined();
+                self.parts.clear();
                 self.standing_us = 0;
                 let ahead_us = farm_us.saturating_sub(now_us);
                 let is_back = self.ahead_us.is_some_and(|before| ahead_us + CLOCK_BACK_US < before);
@@ -403,6 +436,8 @@ impl Agent {
     /// this post comes back, or is missed.
     fn on_child_gone(&mut self, post: PostId) {
         self.standing_us = 0;
+        let sums = self.parts.gone(post);
+        self.say_parts(sums);
         let is_cp = self.below.remove(&post).is_none_or(|child| child.level > 0);
         let is_own = self.place.as_ref().is_some_and(|place| {
             let own = |below: &Descendant| below.post == post && below.parent == place.order.post;
@@ -427,7 +462,8 @@ impl Agent {
 
     /// Fires what is due, and takes in what children have told.
     fn measure(&mut self) {
-        let Some(farm_us) = self.farm_us() else { return };
+        let (Some(farm_us), now_us) = (self.farm_us(), self.now_us()) else { return };
+        watched::serve(&mut self.runtime, &self.reactor, now_us, farm_us);
         if self.runtime.next_due_us().is_some_and(|due_us| due_us <= farm_us) {
             self.runtime.on_time(farm_us);
         }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use starfarm_overlay_core::lanes::Lane;
 use starfarm_overlay_core::receiving::Receiving;
 use starfarm_protocol::ids::PublicKey;
-use starfarm_protocol::link::{Alarm, AlarmAck, Counts, Data, LINK, Message, Standing};
+use starfarm_protocol::link::{Alarm, AlarmAck, Counts, Data, LINK, Message, Part, PartOp, Standing};
 use starfarm_protocol::orders::PostId;
 
 use crate::reactor::{LinkId, Reactor};
@@ -26,6 +26,8 @@ pub enum Said<'a> {
     Alarms(PostId, Vec<Alarm>),
     /// That it knows of alarms.
     AlarmAcks(PostId, Vec<AlarmAck>),
+    /// Its part of what all do together.
+    Part(PostId, Part),
 }
 
 /// All children of a post.
@@ -75,6 +77,14 @@ impl Children {
     pub fn tell(&self, reactor: &mut Reactor, message: &Message<'_>, now_us: u64) {
         for link in self.links.keys() {
             reactor.send(*link, Lane::Control, message, now_us);
+        }
+    }
+
+    /// Begins a part of all of them.
+    pub fn begin(&self, reactor: &mut Reactor, round: u32, value: u64, now_us: u64) {
+        let part = Message::Part(Part { op: PartOp::Down, round, from: 0, value });
+        for link in self.links.keys() {
+            reactor.send(*link, Lane::Collective, &part, now_us);
         }
     }
 
@@ -145,6 +155,7 @@ impl Children {
             }
             Ok(Some(Message::Alarms(alarms))) => Said::Alarms(post, alarms),
             Ok(Some(Message::AlarmAcks(acks))) => Said::AlarmAcks(post, acks),
+            Ok(Some(Message::Part(part))) if part.op == PartOp::Up => Said::Part(post, part),
             Ok(Some(Message::Beat { .. }) | None) => Said::Nothing,
             _ => {
                 reactor.close(link);

@@ -113,6 +113,12 @@ impl Reactor {
         self.poll.registry().register(&mut SourceFd(&fd), Token(1 + watch.0), Interest::READABLE)
     }
 
+    /// Watches a file no more, for the time being.
+    pub fn unwatch(&self, fd: RawFd) {
+        // One that was closed is not watched either.
+        let _ = self.poll.registry().deregister(&mut SourceFd(&fd));
+    }
+
     /// Calls a post.
     ///
     /// # Errors

@@ -13,6 +13,7 @@
 //! | 8 | alarm ack | who has heard it | the same of each: post u64, sensor, episode u64, version u32, reacted u8 |
 //! | 11 | standing | child | post u64, parent u64, level u8, children u32, sent u64, received u64, dropped u64, late u64, gaps u64: how a post stands, which may be below the child |
 //! | 12 | table | parent | version u64, then 25 B each: scope u8 (0 all, 1 a job, 2 a post), its number u64, period u64 in microseconds (0: nothing is measured), metrics u64 (bit n: the metric with number n; 0: all) |
+//! | 15 | part | both | op u8 (1 down: each back end says the value; 2 up: the sum), round u32, from u32: back ends whose values are in it, value u64 |
 //!
 //! Triples are ids, lengths and values: see the page on monitoring.
 
@@ -79,6 +80,31 @@ pub enum Message<'a> {
     Standing(Standing),
     /// What is to be measured, and how often.
     Table(Table),
+    /// A part of what all posts do together.
+    Part(Part),
+}
+
+words! {
+    /// Which way a part goes. The numbers are on the wire: append only.
+    PartOp {
+        /// Down: each back end says the value.
+        Down = 1 => "down",
+        /// Up: the sum of what those below have said.
+        Up = 2 => "up",
+    }
+}
+
+/// A part of what all posts do together: a value goes down to every back end, and the sum of what they say comes up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Part {
+    /// Which way it goes.
+    pub op: PartOp,
+    /// Which of the parent's rounds it belongs to.
+    pub round: u32,
+    /// Back ends whose values are in it; 0 on the way down.
+    pub from: u32,
+    /// The value; sums stop at `u64::MAX`.
+    pub value: u64,
 }
 
 /// What is to be measured, and how often: where nothing is said of something, what is said of all holds, and without that a
@@ -207,6 +233,7 @@ mod kind {
     pub(super) const ALARM_ACKS: u8 = 8;
     pub(super) const STANDING: u8 = 11;
     pub(super) const TABLE: u8 = 12;
+    pub(super) const PART: u8 = 15;
 }
 
 impl<'a> Message<'a> {
@@ -249,6 +276,9 @@ impl<'a> Message<'a> {
             Self::Table(Table { version, wishes }) => {
                 (kind::TABLE, *version).put(out);
                 wishes.iter().take(WISHES_MAX).for_each(|wish| wish.put(out));
+            }
+            Self::Part(Part { op, round, from, value }) => {
+                ((kind::PART, *op as u8), (*round, (*from, *value))).put(out);
             }
         }
     }
@@ -296,6 +326,11 @@ impl<'a> Message<'a> {
                 }
                 Self::Table(Table { version, wishes })
             }
+            kind::PART => {
+                let (op, (round, (from, value))) = <(u8, (u32, (u32, u64)))>::read(&mut rest)?;
+                let Some(op) = PartOp::from_number(op) else { return Ok(None) };
+                Self::Part(Part { op, round, from, value })
+            }
             _ => return Ok(None),
         };
         if rest.0.is_empty() { Ok(Some(message)) } else { Err(Malformed) }
@@ -312,7 +347,7 @@ mod tests {
         out
     }
 
-    fn samples() -> [Message<'static>; 9] {
+    fn samples() -> [Message<'static>; 10] {
         let data =
             Data { stream: Stream::Job, origin: PostId(0x0102), sequence: 9, at_us: 5, triples: &[1, 1, 7] };
         let counts = Counts { sent: 1, received: 2, dropped: 3, late: 4, gaps: u64::MAX };
@@ -335,6 +370,7 @@ mod tests {
             Message::Table(Table { version: 9, wishes }),
             Message::Alarms(vec![alarm.clone(), alarm]),
             Message::AlarmAcks(vec![ack]),
+            Message::Part(Part { op: PartOp::Up, round: 5, from: 16, value: u64::MAX }),
         ]
     }
 
@@ -346,15 +382,17 @@ mod tests {
         }
         let data = written(&samples()[5]);
         assert_eq!(data, [6, 2, 2, 1, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 1, 1, 7]);
+        let part = written(&samples()[9]);
+        assert_eq!(part, [15, 2, 5, 0, 0, 0, 16, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255]);
         assert_eq!(
             samples().map(|message| Message::is_data(&written(&message))),
-            [false, false, false, false, false, true, false, false, false]
+            [false, false, false, false, false, true, false, false, false, false]
         );
     }
 
     #[test]
     fn a_record_that_is_cut_short_or_too_long_is_malformed() {
-        for message in &samples()[..4] {
+        for message in samples()[..4].iter().chain(&samples()[7..]) {
             let bytes = written(message);
             for cut in 0..bytes.len() {
                 assert_eq!(Message::read(&bytes[..cut]), Err(Malformed), "{message:?} cut at {cut}");
@@ -370,6 +408,9 @@ mod tests {
         let mut data = written(&samples()[5]);
         data[1] = 99;
         assert_eq!(Message::read(&data), Ok(None), "a stream that is not known here");
+        let mut part = written(&samples()[7]);
+        part[1] = 99;
+        assert_eq!(Message::read(&part), Ok(None), "an operation that is not known here");
     }
 
     #[test]

@@ -2,18 +2,16 @@
 //! tree, comes in from `orders`.
 
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
-use std::process::ChildStdin;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::Sender;
-use starfarm_agent::words::{Begin, FromAgent, ToAgent, line};
+use starfarm_agent::words::{Begin, FromAgent, ToAgent};
 use starfarm_protocol::ids::{FarmId, PublicKey};
 use starfarm_protocol::orders::{Host, PostId, PostKind, PostOrder, PostReport, PostState, Report};
 
-use crate::devices::{HostWork, Watcher};
+use crate::agent::AgentProcess;
 use crate::options::Options;
 
 /// After an agent ended the next one comes so much later, and each time twice that, up to the longest pause.
@@ -21,8 +19,6 @@ const PAUSE: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 /// An agent that lived for so long has not ended because of its start.
 const LASTS: Duration = Duration::from_secs(60);
-/// A thread that hears an agent looks so often whether that is still wanted.
-const LOOK: Duration = Duration::from_secs(3_600);
 
 /// What an agent's thread tells: of which post, of which of its processes, and what; nothing at its end.
 pub(crate) struct FromPost(pub(crate) PostId, pub(crate) u64, pub(crate) Option<FromAgent>);
@@ -80,9 +76,7 @@ struct Post {
 
 struct Process {
     number: u64,
-    pid: u32,
-    /// Without it the process ends.
-    to: ChildStdin,
+    agent: AgentProcess,
     since: Instant,
     key: Option<PublicKey>,
     port: Option<u16>,
@@ -123,7 +117,7 @@ impl<T: Send + 'static> Posts<T> {
             post.pause = (post.pause * 2).min(PAUSE_MAX);
             let (id, number, tell, of_post) = (*id, *started, tell.clone(), *of_post);
             let say = move |word| tell.send(of_post(FromPost(id, number, word))).is_ok();
-            let begin = ToAgent::Begin(Begin {
+            let begin = Begin {
                 farm: ways.farm,
                 kind: post.order.kind,
                 level: post.order.level,
@@ -132,9 +126,9 @@ impl<T: Send + 'static> Posts<T> {
                 node: ways.node.clone(),
                 on_alarm: ways.on_alarm.clone().filter(|_| post.order.kind == PostKind::Ap),
                 drains: ways.drains,
-            });
+            };
             // One that cannot be started is tried again like one that ended at once.
-            post.process = Process::start(number, &begin, say).ok();
+            post.process = Process::start(number, begin, say).ok();
         }
     }
 
@@ -181,7 +175,7 @@ impl<T: Send + 'static> Posts<T> {
                 parent: process.and_then(|process| process.parent),
                 key: process.and_then(|process| process.key),
                 addresses: process.and_then(address).filter(|_| self.ways.links).into_iter().collect(),
-                pid: process.map(|process| process.pid),
+                pid: process.map(|process| process.agent.pid()),
             }
         };
         let posts = self.posts.iter().map(of).collect();
@@ -204,7 +198,7 @@ impl Post {
         }
         let word = ToAgent::Place { order: place.0.clone(), scheduler };
         // One that does not hear it has ended: it is told after its next start.
-        if process.to.write_all(&line(&word)).is_ok() {
+        if process.agent.tell(&word).is_ok() {
             self.placed = Some(place);
         }
     }
@@ -213,24 +207,11 @@ impl Post {
 impl Process {
     fn start(
         number: u64,
-        begin: &ToAgent,
+        begin: Begin,
         say: impl Fn(Option<FromAgent>) -> bool + Send + 'static,
     ) -> std::io::Result<Self> {
-        let mut watcher = Watcher::start(HostWork::Agent)?;
-        let mut to = watcher.take_input();
-        to.write_all(&line(begin))?;
-        let pid = watcher.pid();
-        let hear = move || {
-            while let Some(said) = watcher.next(LOOK) {
-                let Ok(word) = serde_json::from_slice(&said) else { break };
-                if !say(Some(word)) {
-                    return;
-                }
-            }
-            say(None);
-        };
-        std::thread::Builder::new().name("agent".into()).spawn(hear)?;
+        let agent = AgentProcess::start(begin, say)?;
         let (since, state) = (Instant::now(), PostState::Starting);
-        Ok(Self { number, pid, to, since, key: None, port: None, state, parent: None })
+        Ok(Self { number, agent, since, key: None, port: None, state, parent: None })
     }
 }

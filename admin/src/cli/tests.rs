@@ -80,6 +80,8 @@ fn the_names_of_the_contract() {
         starfarm plan --slots --nodes --speed --size --target-seconds --tasks
         starfarm bench
         starfarm bench dispatch --tasks --nodes --slots --no-journal --no-log
+        starfarm bench udp --rate --seconds --senders --values --buffer --mean
+        starfarm bench tree --shape --rounds
         starfarm job-file
         starfarm schema NAME
         starfarm completions SHELL
@@ -117,6 +119,8 @@ fn what_a_user_writes_is_understood() {
         "starfarm plan --slots 3 --speed 1e8 --size 8e8",
         "starfarm plan --slots 3 --target-seconds 8",
         "starfarm bench dispatch --tasks 1000 --nodes 8",
+        "starfarm bench udp --rate 150000 --senders 5500 --buffer 8388608",
+        "starfarm bench tree --shape 1x4x16",
         "starfarm scheduler --state d --listen 127.0.0.1:0",
         "starfarm worker --join f --slots 2 --name n --state d",
     ] {
@@ -210,6 +214,12 @@ fn what_makes_no_sense_is_a_usage_error() {
         "starfarm plan --slots 2",
         "starfarm plan --slots 2 --speed 3",
         "starfarm bench dispatch --tasks 0 --nodes 1",
+        "starfarm bench udp --rate 0",
+        "starfarm bench tree --shape 1",
+        "starfarm bench tree --shape 2x4",
+        "starfarm bench tree --shape 1x4x3",
+        "starfarm bench tree --shape 1x0",
+        "starfarm bench tree --shape 1x600",
         "starfarm key add --role boss",
         "starfarm run",
         "starfarm run job.toml --parallel",

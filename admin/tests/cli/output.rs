@@ -174,6 +174,8 @@ fn every_schema_is_tried() {
     let elsewhere = [
         "audit",
         "bench-dispatch",
+        "bench-tree",
+        "bench-udp",
         "plan",
         "dry-run",
         "error",

@@ -30,6 +30,12 @@ pub const ALARM_RAISED: ValueId = ValueId(1_011);
 pub const ALARM_CLEARED: ValueId = ValueId(1_012);
 /// Messages that a stage has taken since its start.
 pub const MESSAGES: ValueId = ValueId(1_013);
+/// Datagrams that the system had no room for, before a stage could take them or on their way out, since its start.
+pub const LOST: ValueId = ValueId(1_020);
+/// Datagrams that a stage has not taken, for nobody has said that they may come from there.
+pub const REFUSED: ValueId = ValueId(1_021);
+/// Datagrams that a stage could not read.
+pub const MALFORMED: ValueId = ValueId(1_022);
 
 /// What an alarm was seen with: text. What follows is about it.
 pub const SENSOR: ValueId = ValueId(1_016);
@@ -41,7 +47,7 @@ pub const ALARM_VALUE: ValueId = ValueId(1_018);
 pub const ALARM_TEXT: ValueId = ValueId(1_019);
 
 /// Ids that have names, beside the metrics.
-const NAMES: [(&str, ValueId); 16] = [
+const NAMES: [(&str, ValueId); 19] = [
     ("job", JOB),
     ("units", UNITS),
     ("post", POST),
@@ -52,6 +58,9 @@ const NAMES: [(&str, ValueId); 16] = [
     ("alarm-raised", ALARM_RAISED),
     ("alarm-cleared", ALARM_CLEARED),
     ("messages", MESSAGES),
+    ("lost", LOST),
+    ("refused", REFUSED),
+    ("malformed", MALFORMED),
     ("from", FROM),
     ("of", OF),
     ("sensor", SENSOR),

@@ -6,6 +6,7 @@
 //! | --- | --- |
 //! | `words`, `refusal` | what stages, the runtime and others say to each other, and why something cannot be done |
 //! | `values`, `ids`, `summary` | messages of values: triples of id, length and value; what the ids mean; many numbers in four |
+//! | `dimmon`, `peers` | datagrams of another system's agents, read and written; from whom they are taken |
 //! | `stage` | what a type of stages is made of, and what a stage can do |
 //! | `graph` | stages, their names and the edges between them: the only code that changes these |
 //! | `timers`, `flow` | when something happens; messages on their way |
@@ -21,12 +22,14 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod alarms;
+pub mod dimmon;
 mod flow;
 mod gather;
 mod graph;
 mod group;
 pub mod ids;
 mod modules;
+mod peers;
 mod picture;
 mod refusal;
 pub mod running;
@@ -40,6 +43,7 @@ mod words;
 pub use gather::Gather;
 pub use group::Figures;
 pub use modules::PURE;
+pub use peers::Peers;
 pub use picture::{JobFigures, Picture};
 pub use refusal::Refusal;
 pub use runtime::{Losses, Runtime};

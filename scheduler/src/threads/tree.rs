@@ -234,7 +234,8 @@ impl Root<'_> {
             }
             Said::AlarmAcks(post, acks) => self.tree.on_alarm_acks(post, acks),
             Said::Gone(post) => self.tree.on_gone(post),
-            Said::Nothing => {}
+            // The front has begun none.
+            Said::Part(..) | Said::Nothing => {}
         }
     }
 

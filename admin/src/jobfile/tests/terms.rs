@@ -49,14 +49,17 @@ fn what_is_measured_of_a_job() {
         "tree = \"own\"\n",
         "every = 1\n",
     ];
-    refused(&texts.map(|text| format!("{TASK}[monitor]\n{text}")), expect![[r#"
+    refused(
+        &texts.map(|text| format!("{TASK}[monitor]\n{text}")),
+        expect![[r#"
         demo.toml:9:10: `period` is 0.01: use 0.1 to 3600 seconds, or 0 for never
         demo.toml:9:10: `period` is -1: use 0.1 to 3600 seconds, or 0 for never
         demo.toml:9:11: `metrics` must be a list of metrics, this is a string: change it
         demo.toml:9:12: there is no metric `heat`: use some of cpu, memory, gpu, io, network-received, network-sent, swap, gpu-memory, run-queue
         demo.toml:9:8: `tree` is `own`: use "farm", or leave it out
         demo.toml:9:1: unknown key `every` in [monitor]: remove it, or use one of period, metrics, tree
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]

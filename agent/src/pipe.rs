@@ -1,4 +1,4 @@
-//! The pipes between an agent and its worker, as the agent has them: a line each way is a word.
+//! The pipes between an agent and its worker: a line of JSON for each word.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -15,6 +15,7 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
+    /// It is told by `output`, and heard by standard input.
     pub(crate) fn new(output: File) -> Self {
         Self { output, heard: Vec::new() }
     }
