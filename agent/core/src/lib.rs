@@ -12,6 +12,7 @@
 //! | `runtime` | the turn: who is told what, and in which order |
 //! | `running` | what each job's units use, out of the worker's file `running` |
 //! | `group`, `gather` | what a message says, by whose values they are; what all children of a post have told, wave by wave |
+//! | `config` | what a file adds to a graph: all of it, or nothing |
 //! | `picture` | what the front knows: the newest figures of each post, and what they come to by job |
 //! | `modules` | types of stages that need nothing from outside |
 //!
@@ -19,6 +20,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod config;
 mod flow;
 mod gather;
 mod graph;
@@ -43,5 +45,6 @@ pub use refusal::Refusal;
 pub use runtime::{Losses, Runtime};
 pub use stage::{Context, Module, Stage, Type};
 pub use summary::Summary;
+pub use timers::TimerInfo;
 pub use values::{Message, Triple, Triples, ValueId};
 pub use words::{Hook, Order, Side, StageNumber, TimerName, When, Who, Word};
