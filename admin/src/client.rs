@@ -15,8 +15,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use starfarm_protocol::admin::frames::{FrameError, FrameReader, frame};
 use starfarm_protocol::admin::pieces::{self, PIECE_BYTES_MAX, Pieces};
 use starfarm_protocol::admin::{
-    EventLine, Explanation, JobCommand, JobInfo, NodeInfo, PlaceCps, Request, Response, StatusInfo, Subject,
-    TreeInfo,
+    EventLine, Explanation, GraphInfo, JobCommand, JobInfo, NodeInfo, PlaceCps, Request, Response,
+    StatusInfo, Subject, TreeInfo,
 };
 use starfarm_protocol::ids::{ContentHash, JobId};
 use starfarm_protocol::units::Units;
@@ -276,6 +276,11 @@ impl Client {
 
     pub(crate) fn tree(&mut self) -> Result<TreeInfo, Failure> {
         ask!(self, &Request::Tree, Response::Tree(tree) => tree)
+    }
+
+    /// The graph of a node's agent.
+    pub(crate) fn graph(&mut self, node: &str) -> Result<GraphInfo, Failure> {
+        ask!(self, &Request::Graph { node: node.to_owned() }, Response::Graph(graph) => graph)
     }
 
     /// Has the tree planned anew; the tree as it begins to be then.

@@ -18,6 +18,8 @@ pub(crate) const TIMER: &str = "period";
 /// The sensors of the machine, and that of units.
 pub(crate) const MACHINE: [&str; 4] = ["cpuload", "memory", "network", "disks"];
 pub(crate) const UNITS: &str = "units";
+/// Where all that one timer brings of the machine becomes one message.
+pub(crate) const WAVE: &str = "wave";
 /// The period of waves until somebody says another, in microseconds.
 const PERIOD_US: u64 = 1_000_000;
 /// The stages of a communication process.
@@ -78,12 +80,12 @@ fn back_end(runtime: &mut Runtime, begin: &Begin) -> Result<(), Refusal> {
         type_name: type_name.to_owned(),
         name: Some(name.to_owned()),
     };
-    runtime.order(create("wavebuf", "wave"), 0)?;
+    runtime.order(create("wavebuf", WAVE), 0)?;
     for sensor in MACHINE {
         runtime.order(create(sensor, sensor), 0)?;
-        link(runtime, (sensor, "out"), ("wave", sensor))?;
+        link(runtime, (sensor, "out"), (WAVE, sensor))?;
     }
-    link(runtime, ("wave", "out"), ("system", "in"))?;
+    link(runtime, (WAVE, "out"), ("system", "in"))?;
     units(runtime, begin, UNITS)
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::TcpListener;
 use std::os::fd::AsRawFd;
 use std::rc::Rc;
@@ -15,16 +15,20 @@ use starfarm_overlay::{Children, Happening, LinkId, Reactor, Said, Watch};
 use starfarm_overlay_core::lanes::Lane;
 use starfarm_overlay_core::sending::Sending;
 use starfarm_protocol::ids::{Boot, Epoch, PublicKey};
-use starfarm_protocol::link::{Message, Standing, Table};
+use starfarm_protocol::link::{Answer, Asked, Control, Message, Piece, Standing, Table};
 use starfarm_protocol::orders::{Descendant, PostId, PostState};
 use starfarm_protocol::seal::packet::Mode;
 use starfarm_protocol::seal::{Introduction, Responder, StaticKey, Vouchers, post_name, post_of};
 
+use crate::control;
+use crate::cpus;
 use crate::graph::{self, Doors};
+use crate::own::Own;
+use crate::pipes::Worker;
 use crate::place::{Place, Up};
 use crate::up::Values;
 use crate::wishes::Wishes;
-use crate::words::{Begin, FromAgent, ToAgent, line};
+use crate::words::{Begin, FromAgent, ToAgent};
 
 /// How much nicer than others it is.
 const NICE: i32 = 10;
@@ -34,8 +38,6 @@ const PAUSE_US: u64 = 1_000_000;
 const STANDING_US: u64 = 2_000_000;
 /// The farm's clock went back where it is behind by more than this, in microseconds.
 const CLOCK_BACK_US: u64 = 1_000_000;
-/// Bytes of a line of the worker, at most.
-const LINE_BYTES_MAX: usize = 64 << 20;
 
 const STDIN: Watch = Watch(0);
 
@@ -46,10 +48,11 @@ const STDIN: Watch = Watch(0);
 pub fn serve(output: File) -> io::Result<()> {
     // An agent that is not nice measures all the same.
     let _ = rustix::process::nice(NICE);
-    let mut worker = Worker { output, heard: Vec::new() };
+    let mut worker = Worker::new(output);
     let stdin = io::stdin();
     // What it is for comes first, and is waited for.
     let Some(begin) = worker.first()? else { return Ok(()) };
+    cpus::pin(&begin.cpus);
     rustix::fs::fcntl_setfl(&stdin, OFlags::NONBLOCK)?;
     let reactor = Reactor::new()?;
     reactor.watch(stdin.as_raw_fd(), STDIN)?;
@@ -69,63 +72,12 @@ struct Agent {
     ahead_us: Option<u64>,
     sending: Sending,
     wishes: Wishes,
+    own: Own,
     children: Children,
     /// How the posts below stand, as they told last.
     below: BTreeMap<PostId, Standing>,
     /// When it says next how it stands.
     standing_us: u64,
-}
-
-/// The worker's end of the pipes.
-struct Worker {
-    output: File,
-    heard: Vec<u8>,
-}
-
-impl Worker {
-    fn tell(&mut self, word: &FromAgent) -> io::Result<()> {
-        self.output.write_all(&line(word))
-    }
-
-    /// What it says first; none where it has gone.
-    fn first(&mut self) -> io::Result<Option<Begin>> {
-        let mut byte = [0];
-        while !self.heard.ends_with(b"\n") {
-            if io::stdin().read(&mut byte)? == 0 {
-                return Ok(None);
-            }
-            self.heard.push(byte[0]);
-        }
-        match serde_json::from_slice(&std::mem::take(&mut self.heard)) {
-            Ok(ToAgent::Begin(begin)) => Ok(Some(begin)),
-            Ok(_) => Err(io::Error::other("the worker begins with something else")),
-            Err(error) => Err(io::Error::other(error)),
-        }
-    }
-
-    /// What it has said since it was asked last; none where it has gone.
-    fn hear(&mut self) -> io::Result<Option<Vec<ToAgent>>> {
-        let mut piece = [0; 16 * 1024];
-        loop {
-            match io::stdin().read(&mut piece) {
-                Ok(0) => return Ok(None),
-                Ok(count) => self.heard.extend_from_slice(&piece[..count]),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        let end = self.heard.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
-        if self.heard.len() - end > LINE_BYTES_MAX {
-            return Err(io::Error::other("a line of the worker has no end"));
-        }
-        let lines: Vec<u8> = self.heard.drain(..end).collect();
-        let words = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-        words
-            .map(|line| serde_json::from_slice(line).map_err(io::Error::other))
-            .collect::<Result<_, _>>()
-            .map(Some)
-    }
 }
 
 /// A socket at a port that is free, of those that may be taken.
@@ -151,6 +103,7 @@ impl Agent {
         let (mut runtime, doors) = (Runtime::new(&graph::modules()), Doors::default());
         graph::build(&mut runtime, &begin, &doors)
             .map_err(|refusal| io::Error::other(refusal.to_string()))?;
+        let own = Own::begin(&begin, &mut runtime);
         worker.tell(&FromAgent::Ready { key: key.public(), port })?;
         Ok(Self {
             start: Instant::now(),
@@ -165,6 +118,7 @@ impl Agent {
             ahead_us: None,
             sending: Sending::default(),
             wishes: Wishes::default(),
+            own,
             below: BTreeMap::new(),
             standing_us: 0,
         })
@@ -179,10 +133,11 @@ impl Agent {
             self.reactor.turn(patience, clock, &mut happenings)?;
             for happening in std::mem::take(&mut happenings) {
                 match happening {
-                    Happening::Readable(_) => match self.worker.hear()? {
+                    Happening::Readable(STDIN) => match self.worker.hear()? {
                         Some(words) => words.into_iter().try_for_each(|word| self.hear(word))?,
                         None => return Ok(()),
                     },
+                    Happening::Readable(watch) => self.own.on_readable(watch),
                     Happening::Up(link) => self.greet(link),
                     Happening::Called(link, claim, first) => {
                         self.on_called(link, &claim.name, claim.key, &first)?;
@@ -192,6 +147,7 @@ impl Agent {
                 }
             }
             self.link_up();
+            self.own.turn(&self.reactor, clock());
             self.measure();
             self.say();
         }
@@ -217,7 +173,7 @@ impl Agent {
         let call = self.place.as_ref().and_then(Place::due_us);
         let says = self.place.as_ref().is_some_and(|place| place.parent.is_some() && !place.is_greeted);
         let standing = says.then_some(self.standing_us);
-        [timer, call, standing].into_iter().flatten().min().unwrap_or(u64::MAX)
+        [timer, call, standing, self.own.due_us()].into_iter().flatten().min().unwrap_or(u64::MAX)
     }
 
     fn hear(&mut self, word: ToAgent) -> io::Result<()> {
@@ -329,6 +285,10 @@ impl Agent {
                     Ok(())
                 }
                 Ok(Some(Message::Table(table))) => self.on_table(table),
+                Ok(Some(Message::Control(control))) => {
+                    self.on_control(&control);
+                    Ok(())
+                }
                 Ok(None) => Ok(()),
                 // What no parent says.
                 _ => {
@@ -344,6 +304,7 @@ impl Agent {
                 self.doors.coming.borrow_mut().push_back((child, values));
             }
             Said::Standing(standing) => self.pass_on(standing),
+            Said::Answer(answer) => self.pass_up(&answer),
             Said::Gone(post) => self.on_child_gone(post),
             Said::Nothing => {}
         }
@@ -367,7 +328,7 @@ impl Agent {
         let Some(place) = &self.place else { return };
         let (who, doors) = ((&self.begin, place.order.post), &self.doors);
         // What cannot be had, as where there are too many wishes, is left as it is.
-        let _ = self.wishes.apply(&mut self.runtime, who, doors, farm_us);
+        let _ = self.wishes.apply(&mut self.runtime, who, (doors, self.own.names()), farm_us);
     }
 
     /// Whoever was called takes the post in, or does not.
@@ -439,6 +400,37 @@ impl Agent {
             if let Some(up) = self.parent() {
                 self.reactor.send(up.link, Lane::Control, &Message::Standing(standing), now_us);
             }
+        }
+    }
+
+    /// Somebody asks this agent something, or one below.
+    fn on_control(&mut self, control: &Control<'_>) {
+        let now_us = self.now_us();
+        let Some(place) = &self.place else { return };
+        if control.post != place.order.post {
+            // Who is asked may be below no more: who asked hears nothing.
+            self.children.send_to(&mut self.reactor, control.post, &Message::Control(*control), now_us);
+            return;
+        }
+        let (post, link) = (place.order.post, self.parent().map(|up| up.link));
+        if Asked::from_number(control.asked) == Some(Asked::Graph)
+            && let Some(link) = link
+        {
+            let graph = control::graph(&self.runtime);
+            for piece in Piece::all(control.piece.number, &graph) {
+                let answer = Message::Answer(Answer { post, piece });
+                self.reactor.send(link, Lane::Collective, &answer, now_us);
+            }
+        }
+    }
+
+    /// An agent below answers.
+    fn pass_up(&mut self, answer: &Answer<'_>) {
+        let now_us = self.now_us();
+        let Some(place) = &self.place else { return };
+        let is_below = place.order.below.iter().any(|below| below.post == answer.post);
+        if let Some(up) = self.parent().filter(|_| is_below) {
+            self.reactor.send(up.link, Lane::Collective, &Message::Answer(*answer), now_us);
         }
     }
 

@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use starfarm_protocol::ids::{FarmId, PublicKey};
 use starfarm_protocol::orders::{PostId, PostKind, PostOrder, PostState};
 
+use crate::own::OwnFile;
+
 /// What the worker says.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -36,6 +38,12 @@ pub struct Begin {
     /// The first and the last port that it may take links at; none: any that is free.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ports: Option<(u16, u16)>,
+    /// The node's own file, of a back end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<OwnFile>,
+    /// The processors that it runs on alone; none: on all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cpus: Vec<usize>,
 }
 
 /// What the agent says.

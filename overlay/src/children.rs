@@ -6,10 +6,13 @@ use std::collections::BTreeMap;
 use starfarm_overlay_core::lanes::Lane;
 use starfarm_overlay_core::receiving::Receiving;
 use starfarm_protocol::ids::PublicKey;
-use starfarm_protocol::link::{Counts, Data, LINK, Message, Standing};
+use starfarm_protocol::link::{Answer, Counts, Data, LINK, Message, Standing};
 use starfarm_protocol::orders::PostId;
 
 use crate::reactor::{LinkId, Reactor};
+
+/// Posts below whose way is remembered, at most.
+const WAYS_MAX: usize = 100_000;
 
 /// What a child says that its parent has to do with.
 #[derive(Debug, PartialEq, Eq)]
@@ -22,6 +25,8 @@ pub enum Said<'a> {
     Data(PostId, Data<'a>),
     /// How it, or a post below it, stands.
     Standing(Standing),
+    /// The agent of it, or of a post below it, answers.
+    Answer(Answer<'a>),
 }
 
 /// All children of a post.
@@ -32,6 +37,8 @@ pub struct Children {
     most: usize,
     links: BTreeMap<LinkId, PostId>,
     by_post: BTreeMap<PostId, (LinkId, u8)>,
+    /// Of posts further below, by way of which child they are reached: the one by which they told last how they stand.
+    ways: BTreeMap<PostId, PostId>,
     received: Receiving,
 }
 
@@ -43,6 +50,7 @@ impl Children {
             most: 0,
             links: BTreeMap::new(),
             by_post: BTreeMap::new(),
+            ways: BTreeMap::new(),
             received: Receiving::default(),
         }
     }
@@ -67,6 +75,13 @@ impl Children {
         for link in self.links.keys() {
             reactor.send(*link, Lane::Control, message, now_us);
         }
+    }
+
+    /// Says something to a post below, or to who is on the way to it; false where no way is known.
+    pub fn send_to(&self, reactor: &mut Reactor, post: PostId, message: &Message<'_>, now_us: u64) -> bool {
+        let child = if self.by_post.contains_key(&post) { Some(&post) } else { self.ways.get(&post) };
+        let link = child.and_then(|child| self.by_post.get(child));
+        link.map(|(link, _)| reactor.send(*link, Lane::Collective, message, now_us)).is_some()
     }
 
     /// A link has shaken hands, for that post and with that key. A post has one: an older one is dead, whether that shows yet
@@ -131,9 +146,12 @@ impl Children {
             Ok(Some(Message::Standing(standing))) => {
                 if standing.post == post {
                     self.received.on_dropped(post, standing.counts.dropped);
+                } else if self.ways.len() < WAYS_MAX || self.ways.contains_key(&standing.post) {
+                    self.ways.insert(standing.post, post);
                 }
                 Said::Standing(standing)
             }
+            Ok(Some(Message::Answer(answer))) => Said::Answer(answer),
             Ok(Some(Message::Beat { .. }) | None) => Said::Nothing,
             _ => {
                 reactor.close(link);
@@ -146,6 +164,7 @@ impl Children {
     pub fn gone(&mut self, link: LinkId) -> Option<PostId> {
         let post = self.links.remove(&link)?;
         self.by_post.remove(&post);
+        self.ways.retain(|_, child| *child != post);
         self.received.detach(post);
         Some(post)
     }

@@ -4,6 +4,7 @@
 
 pub mod explain;
 pub mod frames;
+mod graph;
 pub mod lines;
 mod merge;
 mod node;
@@ -27,6 +28,7 @@ use crate::trust::{Share, TrustChecks};
 use crate::units::Units;
 use crate::word::words;
 pub use explain::{Explanation, Fact, FactValue, Reason, Rule, SizeInfo, Subject};
+pub use graph::{EdgeInfo, GraphInfo, GraphTimer, StageInfo};
 pub use lines::EventLine;
 pub use merge::{MergeInfo, MergeOutcome, MergeState, MergedFile};
 pub use node::{DeviceInfo, DevicesInfo, NetworkInfo, NodeInfo, RateInfo};
@@ -90,6 +92,8 @@ pub enum Request {
     TaskEvents { after: u64, take: u64 },
     /// The monitoring tree, post by post; answered with `Tree`.
     Tree,
+    /// The graph of a node's agent; answered with `Graph`.
+    Graph { node: String },
     /// The tree is planned anew, and is to be so from now on.
     FormTree { strategy: PlaceCps, fanout: u32 },
     /// What is to be measured, and how often.
@@ -216,6 +220,8 @@ pub enum Response {
     Events { events: Vec<EventLine>, missed: u64 },
     /// The monitoring tree.
     Tree(TreeInfo),
+    /// An agent's graph.
+    Graph(GraphInfo),
     /// Keys.
     Keys(Vec<KeyInfo>),
     /// Text of a join file.

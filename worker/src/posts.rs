@@ -11,9 +11,10 @@ use std::process::ChildStdin;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::Sender;
+use starfarm_agent::OwnFile;
 use starfarm_agent::words::{Begin, FromAgent, ToAgent, line};
 use starfarm_protocol::ids::{FarmId, PublicKey};
-use starfarm_protocol::orders::{Host, PostId, PostOrder, PostReport, PostState, Report};
+use starfarm_protocol::orders::{Host, PostId, PostKind, PostOrder, PostReport, PostState, Report};
 
 use crate::devices::{HostWork, Watcher};
 use crate::options::Options;
@@ -29,6 +30,9 @@ const LOOK: Duration = Duration::from_secs(3_600);
 /// What an agent's thread tells: of which post, of which of its processes, and what; nothing at its end.
 pub(crate) struct FromPost(pub(crate) PostId, pub(crate) u64, pub(crate) Option<FromAgent>);
 
+/// The file of this node's own agent, and the processors that agents run on.
+pub(crate) type Agents = (Option<OwnFile>, Vec<usize>);
+
 /// What holds for all posts of this node.
 pub(crate) struct Ways {
     pub(crate) farm: FarmId,
@@ -36,11 +40,12 @@ pub(crate) struct Ways {
     /// Others may link with its posts, at these ports if they are named.
     pub(crate) links: bool,
     pub(crate) ports: Option<(u16, u16)>,
+    pub(crate) agents: Agents,
 }
 
 impl Ways {
-    pub(crate) fn of(options: &Options, farm: FarmId, running: PathBuf) -> Self {
-        Self { farm, running, links: !options.no_peers, ports: options.link_ports }
+    pub(crate) fn of(options: &Options, agents: Agents, farm: FarmId, running: PathBuf) -> Self {
+        Self { farm, running, links: !options.no_peers, ports: options.link_ports, agents }
     }
 }
 
@@ -117,6 +122,8 @@ impl<T: Send + 'static> Posts<T> {
                 level: post.order.level,
                 running: ways.running.clone(),
                 ports: ways.ports,
+                file: ways.agents.0.clone().filter(|_| post.order.kind == PostKind::Be),
+                cpus: ways.agents.1.clone(),
             });
             // One that cannot be started is tried again like one that ended at once.
             post.process = Process::start(number, &begin, say).ok();
@@ -221,6 +228,9 @@ impl Process {
                     return;
                 }
             }
+            // What its services have left behind is nobody's from here on.
+            drop(watcher);
+            starfarm_exec::reap_strays();
             say(None);
         };
         std::thread::Builder::new().name("agent".into()).spawn(hear)?;

@@ -5,7 +5,7 @@
 //! | file | holds |
 //! | --- | --- |
 //! | `words`, `refusal` | what stages, the runtime and others say to each other, and why something cannot be done |
-//! | `values`, `ids`, `summary` | messages of values: triples of id, length and value; what the ids mean; many numbers in four |
+//! | `values`, `ids`, `summary`, `named` | messages of values: triples of id, length and value; what the ids mean; many numbers in four; figures that have names only |
 //! | `stage` | what a type of stages is made of, and what a stage can do |
 //! | `graph` | stages, their names and the edges between them: the only code that changes these |
 //! | `timers`, `flow` | when something happens; messages on their way |
@@ -27,6 +27,7 @@ mod graph;
 mod group;
 pub mod ids;
 mod modules;
+pub mod named;
 mod picture;
 mod refusal;
 pub mod running;

@@ -12,7 +12,7 @@ use starfarm_overlay_core::front::Front;
 use starfarm_overlay_core::lanes::Lane;
 use starfarm_protocol::admin::Response;
 use starfarm_protocol::ids::{Epoch, JobId, PublicKey};
-use starfarm_protocol::link::{Message, Table};
+use starfarm_protocol::link::{Asked, Control, Message, Piece, Table};
 use starfarm_protocol::orders::{FRONT_LEVEL, PostId};
 use starfarm_protocol::seal::StaticKey;
 use starfarm_scheduler_core::OnRoll;
@@ -141,6 +141,7 @@ impl Root<'_> {
                 self.children.tell(reactor, &Message::Table(table.clone()), now_us);
                 self.table = table;
             }
+            self.ask_agents(reactor, now_us);
             self.tree.stands(self.children.count() as u32, self.children.counts((0, 0), self.late));
             self.pick_up(now_us);
             self.bells.extend(self.tree.settle(now_us));
@@ -154,6 +155,15 @@ impl Root<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Passes on what is asked of agents. Of one to whom no way is known yet whoever asked hears nothing.
+    fn ask_agents(&self, reactor: &mut Reactor, now_us: u64) {
+        for (post, number) in self.tree.asked() {
+            let piece = Piece { number, nth: 0, of: 1, bytes: &[] };
+            let control = Control { post, asked: Asked::Graph as u8, piece };
+            self.children.send_to(reactor, post, &Message::Control(control), now_us);
+        }
     }
 
     /// Has the dispatcher ring for new orders, and say which nodes there are. Nobody waits for that, and it waits for nobody:
@@ -202,6 +212,7 @@ impl Root<'_> {
         match self.children.hear(reactor, link, record) {
             Said::Data(post, data) => self.late += u64::from(!self.tree.take(post, &data, now_us)),
             Said::Standing(standing) => self.tree.on_standing(standing, now_us),
+            Said::Answer(answer) => self.tree.on_answer(&answer),
             Said::Gone(post) => self.tree.on_gone(post),
             Said::Nothing => {}
         }

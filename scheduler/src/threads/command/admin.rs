@@ -62,6 +62,7 @@ fn action(request: &Request) -> Action {
         | Request::LostOutputs { .. }
         | Request::Status
         | Request::Tree
+        | Request::Graph { .. }
         | Request::Events { .. }
         | Request::TaskEvents { .. }
         | Request::Merged { .. }
@@ -116,6 +117,7 @@ async fn answer(
         Request::Rerun { id } => lost::rerun(desk, id).await.unwrap_or_else(|response| response),
         Request::Status => status(desk).await,
         Request::Tree => trees::whole(desk),
+        Request::Graph { node } => trees::graph(desk, &node).await,
         Request::FormTree { strategy, fanout } => trees::form(desk, strategy, fanout),
         Request::Monitor(wish) => trees::wish(desk, wish).await,
         Request::Events { after, take } => {
