@@ -15,8 +15,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use starfarm_protocol::admin::frames::{FrameError, FrameReader, frame};
 use starfarm_protocol::admin::pieces::{self, PIECE_BYTES_MAX, Pieces};
 use starfarm_protocol::admin::{
-    AlarmsInfo, EventLine, Explanation, JobCommand, JobInfo, NodeInfo, PlaceCps, Request, Response,
-    StatusInfo, Subject, TreeInfo,
+    AlarmsInfo, EventLine, Explanation, GraphInfo, JobCommand, JobInfo, NodeInfo, PlaceCps, Request,
+    Response, StatusInfo, Subject, TreeInfo,
 };
 use starfarm_protocol::ids::{ContentHash, JobId};
 use starfarm_protocol::units::Units;
@@ -280,6 +280,11 @@ impl Client {
 
     pub(crate) fn alarms(&mut self) -> Result<AlarmsInfo, Failure> {
         ask!(self, &Request::Alarms, Response::Alarms(alarms) => alarms)
+    }
+
+    /// The graph of a node's agent.
+    pub(crate) fn graph(&mut self, node: &str) -> Result<GraphInfo, Failure> {
+        ask!(self, &Request::Graph { node: node.to_owned() }, Response::Graph(graph) => graph)
     }
 
     /// Has the tree planned anew; the tree as it begins to be then.

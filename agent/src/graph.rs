@@ -25,6 +25,8 @@ pub(crate) const UNITS: &str = "units";
 /// The sensor of what is wrong with the machine, its timer, and how often that fires, in microseconds.
 pub(crate) const HEALTH: &str = "health";
 pub(crate) const HEALTH_US: u64 = 2_000_000;
+/// Where all that one timer brings of the machine becomes one message.
+pub(crate) const WAVE: &str = "wave";
 /// The period of waves until somebody says another, in microseconds.
 const PERIOD_US: u64 = 1_000_000;
 /// The stages of a communication process.
@@ -91,12 +93,12 @@ fn back_end(runtime: &mut Runtime, begin: &Begin) -> Result<(), Refusal> {
         type_name: type_name.to_owned(),
         name: Some(name.to_owned()),
     };
-    runtime.order(create("wavebuf", "wave"), 0)?;
+    runtime.order(create("wavebuf", WAVE), 0)?;
     for sensor in MACHINE {
         runtime.order(create(sensor, sensor), 0)?;
-        link(runtime, (sensor, "out"), ("wave", sensor))?;
+        link(runtime, (sensor, "out"), (WAVE, sensor))?;
     }
-    link(runtime, ("wave", "out"), ("system", "in"))?;
+    link(runtime, (WAVE, "out"), ("system", "in"))?;
     units(runtime, begin, UNITS)
 }
 

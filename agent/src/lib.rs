@@ -10,6 +10,10 @@
 //! | `wishes` | what is to be measured, and how often |
 //! | `udp`, `watched` | the stages that send and take plain datagrams; files that stages wait for |
 //! | `measure` | a stage of these measured |
+//! | `control` | what it is asked from afar |
+//! | `own`, `file` | what a node's own file adds, and how it is read |
+//! | `service` | programs beside the agent, whose lines are values |
+//! | `cpus` | the processors that agents run on |
 //! | `sensors` | what reads the machine |
 //!
 //! An agent has [`sensors::SENSORS`] among the modules of its runtime and makes stages of them by name, or adds one that reads
@@ -17,19 +21,27 @@
 #![forbid(unsafe_code)]
 
 mod alarms;
+mod control;
+mod cpus;
+mod file;
 mod graph;
 pub mod measure;
+mod own;
 mod pipe;
 mod place;
 mod process;
 mod raise;
 mod reaction;
 pub mod sensors;
+mod service;
 mod udp;
 mod up;
 mod watched;
 mod wishes;
 pub mod words;
 
+pub use cpus::{check as check_cpus, list as list_cpus};
+pub use file::FileError;
+pub use own::OwnFile;
 pub use process::serve;
 pub use starfarm_overlay::this_host;

@@ -16,13 +16,16 @@ use starfarm_overlay_core::lanes::Lane;
 use starfarm_overlay_core::parts::Parts;
 use starfarm_overlay_core::sending::Sending;
 use starfarm_protocol::ids::{Boot, Epoch, PublicKey};
-use starfarm_protocol::link::{Message, Part, Standing, Table};
+use starfarm_protocol::link::{Answer, Asked, Control, Message, Part, Piece, Standing, Table};
 use starfarm_protocol::orders::{Descendant, PostId, PostKind, PostState};
 use starfarm_protocol::seal::packet::Mode;
 use starfarm_protocol::seal::{Introduction, Responder, StaticKey, Vouchers, post_name, post_of};
 
 use crate::alarms::{Desk, Who as Caller};
+use crate::control;
+use crate::cpus;
 use crate::graph::{self, Doors};
+use crate::own::Own;
 use crate::pipe::Worker;
 use crate::place::{Place, Up};
 use crate::reaction::Reaction;
@@ -53,6 +56,7 @@ pub fn serve(output: File) -> io::Result<()> {
     let stdin = io::stdin();
     // What it is for comes first, and is waited for.
     let Some(begin) = worker.first()? else { return Ok(()) };
+    cpus::pin(&begin.cpus);
     rustix::fs::fcntl_setfl(&stdin, OFlags::NONBLOCK)?;
     let reactor = Reactor::new()?;
     reactor.watch(stdin.as_raw_fd(), STDIN)?;
@@ -73,6 +77,7 @@ struct Agent {
     sending: Sending,
     wishes: Wishes,
     alarms: Desk,
+    own: Own,
     children: Children,
     /// How the posts below stand, as they told last.
     below: BTreeMap<PostId, Standing>,
@@ -106,6 +111,7 @@ impl Agent {
         graph::build(&mut runtime, &begin, &doors)
             .map_err(|refusal| io::Error::other(refusal.to_string()))?;
         let reaction = begin.on_alarm.clone().map(Reaction::start).transpose()?;
+        let own = Own::begin(&begin, &mut runtime);
         worker.tell(&FromAgent::Ready { key: key.public(), port })?;
         Ok(Self {
             alarms: Desk::new(Rc::clone(&doors.seeing), reaction),
@@ -121,6 +127,7 @@ impl Agent {
             ahead_us: None,
             sending: Sending::default(),
             wishes: Wishes::default(),
+            own,
             below: BTreeMap::new(),
             parts: Parts::default(),
             standing_us: 0,
@@ -136,11 +143,14 @@ impl Agent {
             self.reactor.turn(patience, clock, &mut happenings)?;
             for happening in std::mem::take(&mut happenings) {
                 match happening {
-                    Happening::Readable(watch) if watch != STDIN => watched::readable(watch),
-                    Happening::Readable(_) => match self.worker.hear()? {
+                    Happening::Readable(STDIN) => match self.worker.hear()? {
                         Some(words) => words.into_iter().try_for_each(|word| self.hear(word))?,
                         None => return Ok(()),
                     },
+                    Happening::Readable(watch) => {
+                        watched::readable(watch);
+                        self.own.on_readable(watch);
+                    }
                     Happening::Up(link) => self.on_up(link),
                     Happening::Called(link, claim, first) => {
                         self.on_called(link, &claim.name, claim.key, &first)?;
@@ -150,6 +160,7 @@ impl Agent {
                 }
             }
             self.link_up();
+            self.own.turn(&self.reactor, clock());
             self.measure();
             self.alarm();
             self.say();
@@ -178,7 +189,11 @@ impl Agent {
         let standing = says.then_some(self.standing_us);
         let alarm = self.alarms.due_us(self.parent().is_some(), self.begin.kind);
         let watched = self.ahead_us.and_then(|_| watched::due_us());
-        [timer, call, standing, alarm, watched].into_iter().flatten().min().unwrap_or(u64::MAX)
+        [timer, call, standing, alarm, watched, self.own.due_us()]
+            .into_iter()
+            .flatten()
+            .min()
+            .unwrap_or(u64::MAX)
     }
 
     fn hear(&mut self, word: ToAgent) -> io::Result<()> {
@@ -316,6 +331,10 @@ impl Agent {
                     self.on_part(part);
                     Ok(())
                 }
+                Ok(Some(Message::Control(control))) => {
+                    self.on_control(&control);
+                    Ok(())
+                }
                 Ok(None) => Ok(()),
                 // What no parent says.
                 _ => {
@@ -331,6 +350,7 @@ impl Agent {
                 self.doors.coming.borrow_mut().push_back((child, values));
             }
             Said::Standing(standing) => self.pass_on(standing),
+            Said::Answer(answer) => self.pass_up(&answer),
             Said::Gone(post) => self.on_child_gone(post),
             Said::Alarms(post, alarms) => {
                 self.alarms.take((link, post), alarms, &mut self.reactor, now);
@@ -378,7 +398,7 @@ impl Agent {
         let Some(place) = &self.place else { return };
         let (who, doors) = ((&self.begin, place.order.post), &self.doors);
         // What cannot be had, as where there are too many wishes, is left as it is.
-        let _ = self.wishes.apply(&mut self.runtime, who, doors, farm_us);
+        let _ = self.wishes.apply(&mut self.runtime, who, (doors, self.own.names()), farm_us);
     }
 
     /// Whoever was called takes the post in, or does not.
@@ -457,6 +477,37 @@ impl Agent {
             if let Some(up) = self.parent() {
                 self.reactor.send(up.link, Lane::Control, &Message::Standing(standing), now_us);
             }
+        }
+    }
+
+    /// Somebody asks this agent something, or one below.
+    fn on_control(&mut self, control: &Control<'_>) {
+        let now_us = self.now_us();
+        let Some(place) = &self.place else { return };
+        if control.post != place.order.post {
+            // Who is asked may be below no more: who asked hears nothing.
+            self.children.send_to(&mut self.reactor, control.post, &Message::Control(*control), now_us);
+            return;
+        }
+        let (post, link) = (place.order.post, self.parent().map(|up| up.link));
+        if Asked::from_number(control.asked) == Some(Asked::Graph)
+            && let Some(link) = link
+        {
+            let graph = control::graph(&self.runtime);
+            for piece in Piece::all(control.piece.number, &graph) {
+                let answer = Message::Answer(Answer { post, piece });
+                self.reactor.send(link, Lane::Collective, &answer, now_us);
+            }
+        }
+    }
+
+    /// An agent below answers.
+    fn pass_up(&mut self, answer: &Answer<'_>) {
+        let now_us = self.now_us();
+        let Some(place) = &self.place else { return };
+        let is_below = place.order.below.iter().any(|below| below.post == answer.post);
+        if let Some(up) = self.parent().filter(|_| is_below) {
+            self.reactor.send(up.link, Lane::Collective, &Message::Answer(*answer), now_us);
         }
     }
 

@@ -42,12 +42,12 @@ impl Wishes {
         self.table.wishes.iter().filter_map(of).collect()
     }
 
-    /// Has the post's stages do what is wished, by the farm's clock.
+    /// Has the post's stages do what is wished, by the farm's clock: those that each has, and `others`.
     pub(crate) fn apply(
         &mut self,
         runtime: &mut Runtime,
         (begin, post): (&Begin, PostId),
-        doors: &Doors,
+        (doors, others): (&Doors, &[String]),
         now_us: u64,
     ) -> Result<(), Refusal> {
         let (all, jobs) = (self.of_all(post), self.of_jobs());
@@ -60,10 +60,12 @@ impl Wishes {
         }
         doors.metrics.set(mask(all));
         timer(runtime, (HEALTH, HEALTH_US), &[HEALTH], now_us)?;
-        timer(runtime, (TIMER, all.period_us), &[&MACHINE[..], &[UNITS]].concat(), now_us)?;
+        let stages: Vec<_> =
+            MACHINE.into_iter().chain([UNITS]).chain(others.iter().map(String::as_str)).collect();
+        timer(runtime, (TIMER, all.period_us), &stages, now_us)?;
         set(runtime, UNITS, "metrics", mask(all).to_string(), now_us)?;
-        let others: Vec<_> = jobs.keys().map(|job| job.0.to_string()).collect();
-        set(runtime, UNITS, "all-but", others.join(" "), now_us)?;
+        let all_but: Vec<_> = jobs.keys().map(|job| job.0.to_string()).collect();
+        set(runtime, UNITS, "all-but", all_but.join(" "), now_us)?;
         for (job, wish) in &jobs {
             let name = format!("{UNITS}-{}", job.0);
             if self.own.insert(*job) {
@@ -125,8 +127,7 @@ mod tests {
 
     fn begin(kind: PostKind) -> Begin {
         let (farm, running) = (FarmId([1; 16]), "/nowhere/running".into());
-        let (node, level) = ("n1".to_owned(), u8::from(kind != PostKind::Be));
-        Begin { farm, kind, level, running, ports: None, node, on_alarm: None, drains: false }
+        Begin::new(farm, kind, u8::from(kind != PostKind::Be), running)
     }
 
     fn wish(scope: Scope, period_us: u64) -> Wish {
@@ -136,7 +137,7 @@ mod tests {
     /// Stages by name, and when the next timer is due, after these wishes.
     fn after(wishes: &mut Wishes, runtime: &mut Runtime, table: &[Wish], now_us: u64) -> (Vec<String>, u64) {
         wishes.take(Table { version: 1, wishes: table.to_vec() });
-        wishes.apply(runtime, (&begin(PostKind::Be), POST), &Doors::default(), now_us).unwrap();
+        wishes.apply(runtime, (&begin(PostKind::Be), POST), (&Doors::default(), &[]), now_us).unwrap();
         let names = runtime.stages().into_iter().filter_map(|(_, name, _)| name.map(str::to_owned));
         (names.filter(|name| name.starts_with(UNITS)).collect(), runtime.next_due_us().unwrap_or(0))
     }
@@ -170,6 +171,6 @@ mod tests {
         let table =
             [wish(Scope::All, 0), wish(Scope::Job(JobId(7)), SECOND_US), wish(Scope::Job(JobId(8)), 0)];
         wishes.take(Table { version: 1, wishes: table.to_vec() });
-        wishes.apply(&mut runtime, (&begin, POST), &doors, SECOND_US).unwrap();
+        wishes.apply(&mut runtime, (&begin, POST), (&doors, &[]), SECOND_US).unwrap();
     }
 }

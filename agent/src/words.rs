@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use starfarm_protocol::ids::{FarmId, PublicKey};
 use starfarm_protocol::orders::{PostId, PostKind, PostOrder, PostState};
 
+use crate::own::OwnFile;
+
 /// What the worker says.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -44,6 +46,31 @@ pub struct Begin {
     /// The node gets no more tasks when it has a critical alarm.
     #[serde(default)]
     pub drains: bool,
+    /// The node's own file, of a back end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<OwnFile>,
+    /// The processors that it runs on alone; none: on all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cpus: Vec<usize>,
+}
+
+impl Begin {
+    /// A post of which nothing is said but what it is.
+    pub fn new(farm: FarmId, kind: PostKind, level: u8, running: PathBuf) -> Self {
+        let (node, cpus) = (String::new(), Vec::new());
+        Self {
+            farm,
+            kind,
+            level,
+            running,
+            ports: None,
+            node,
+            on_alarm: None,
+            drains: false,
+            file: None,
+            cpus,
+        }
+    }
 }
 
 /// What the agent says.

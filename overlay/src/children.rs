@@ -6,10 +6,13 @@ use std::collections::BTreeMap;
 use starfarm_overlay_core::lanes::Lane;
 use starfarm_overlay_core::receiving::Receiving;
 use starfarm_protocol::ids::PublicKey;
-use starfarm_protocol::link::{Alarm, AlarmAck, Counts, Data, LINK, Message, Part, PartOp, Standing};
+use starfarm_protocol::link::{Alarm, AlarmAck, Answer, Counts, Data, LINK, Message, Part, PartOp, Standing};
 use starfarm_protocol::orders::PostId;
 
 use crate::reactor::{LinkId, Reactor};
+
+/// Posts below whose way is remembered, at most.
+const WAYS_MAX: usize = 100_000;
 
 /// What a child says that its parent has to do with.
 #[derive(Debug, PartialEq)]
@@ -28,6 +31,8 @@ pub enum Said<'a> {
     AlarmAcks(PostId, Vec<AlarmAck>),
     /// Its part of what all do together.
     Part(PostId, Part),
+    /// The agent of it, or of a post below it, answers.
+    Answer(Answer<'a>),
 }
 
 /// All children of a post.
@@ -38,6 +43,8 @@ pub struct Children {
     most: usize,
     links: BTreeMap<LinkId, PostId>,
     by_post: BTreeMap<PostId, (LinkId, u8)>,
+    /// Of posts further below, by way of which child they are reached: the one by which they told last how they stand.
+    ways: BTreeMap<PostId, PostId>,
     received: Receiving,
 }
 
@@ -49,6 +56,7 @@ impl Children {
             most: 0,
             links: BTreeMap::new(),
             by_post: BTreeMap::new(),
+            ways: BTreeMap::new(),
             received: Receiving::default(),
         }
     }
@@ -86,6 +94,13 @@ impl Children {
         for link in self.links.keys() {
             reactor.send(*link, Lane::Collective, &part, now_us);
         }
+    }
+
+    /// Says something to a post below, or to who is on the way to it; false where no way is known.
+    pub fn send_to(&self, reactor: &mut Reactor, post: PostId, message: &Message<'_>, now_us: u64) -> bool {
+        let child = if self.by_post.contains_key(&post) { Some(&post) } else { self.ways.get(&post) };
+        let link = child.and_then(|child| self.by_post.get(child));
+        link.map(|(link, _)| reactor.send(*link, Lane::Collective, message, now_us)).is_some()
     }
 
     /// A link has shaken hands, for that post and with that key. A post has one: an older one is dead, whether that shows yet
@@ -150,12 +165,15 @@ impl Children {
             Ok(Some(Message::Standing(standing))) => {
                 if standing.post == post {
                     self.received.on_dropped(post, standing.counts.dropped);
+                } else if self.ways.len() < WAYS_MAX || self.ways.contains_key(&standing.post) {
+                    self.ways.insert(standing.post, post);
                 }
                 Said::Standing(standing)
             }
             Ok(Some(Message::Alarms(alarms))) => Said::Alarms(post, alarms),
             Ok(Some(Message::AlarmAcks(acks))) => Said::AlarmAcks(post, acks),
             Ok(Some(Message::Part(part))) if part.op == PartOp::Up => Said::Part(post, part),
+            Ok(Some(Message::Answer(answer))) => Said::Answer(answer),
             Ok(Some(Message::Beat { .. }) | None) => Said::Nothing,
             _ => {
                 reactor.close(link);
@@ -168,6 +186,7 @@ impl Children {
     pub fn gone(&mut self, link: LinkId) -> Option<PostId> {
         let post = self.links.remove(&link)?;
         self.by_post.remove(&post);
+        self.ways.retain(|_, child| *child != post);
         self.received.detach(post);
         Some(post)
     }

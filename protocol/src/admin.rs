@@ -5,6 +5,7 @@
 mod alarms;
 pub mod explain;
 pub mod frames;
+mod graph;
 pub mod lines;
 mod merge;
 mod node;
@@ -29,6 +30,7 @@ use crate::units::Units;
 use crate::word::words;
 pub use alarms::{AlarmInfo, AlarmPath, AlarmsInfo};
 pub use explain::{Explanation, Fact, FactValue, Reason, Rule, SizeInfo, Subject};
+pub use graph::{EdgeInfo, GraphInfo, GraphTimer, StageInfo};
 pub use lines::EventLine;
 pub use merge::{MergeInfo, MergeOutcome, MergeState, MergedFile};
 pub use node::{DeviceInfo, DevicesInfo, NetworkInfo, NodeInfo, RateInfo};
@@ -94,6 +96,8 @@ pub enum Request {
     Tree,
     /// Alarms that stand; answered with `Alarms`.
     Alarms,
+    /// The graph of a node's agent; answered with `Graph`.
+    Graph { node: String },
     /// The tree is planned anew, and is to be so from now on.
     FormTree { strategy: PlaceCps, fanout: u32 },
     /// What is to be measured, and how often.
@@ -222,6 +226,8 @@ pub enum Response {
     Tree(TreeInfo),
     /// Alarms.
     Alarms(AlarmsInfo),
+    /// An agent's graph.
+    Graph(GraphInfo),
     /// Keys.
     Keys(Vec<KeyInfo>),
     /// Text of a join file.

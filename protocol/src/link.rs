@@ -11,6 +11,8 @@
 //! | 6 | data | child | stream u8, origin u64: the post that measured or summed up; sequence u32; at u64: when that was, by the farm's clock, microseconds; triples |
 //! | 7 | alarm | child, or a parent to the post that reacts | alarms up to the end, at most 32: post u64, sensor (u16 bytes and UTF-8), episode u64, version u32, flags u8 (1 it stands, 2 its node is to get no tasks, 4 a program was run, 8 there is a value), level u8, value f64, node and text (each u16 bytes and UTF-8) |
 //! | 8 | alarm ack | who has heard it | the same of each: post u64, sensor, episode u64, version u32, reacted u8 |
+//! | 9 | control | parent | post u64: whose agent is asked; asked u8: 1 its graph; number u64; nth u16, of u16: which piece, of how many; up to 8 KiB of it |
+//! | 10 | answer | child | post u64, number u64, nth u16, of u16; up to 8 KiB |
 //! | 11 | standing | child | post u64, parent u64, level u8, children u32, sent u64, received u64, dropped u64, late u64, gaps u64: how a post stands, which may be below the child |
 //! | 12 | table | parent | version u64, then 25 B each: scope u8 (0 all, 1 a job, 2 a post), its number u64, period u64 in microseconds (0: nothing is measured), metrics u64 (bit n: the metric with number n; 0: all) |
 //! | 15 | part | both | op u8 (1 down: each back end says the value; 2 up: the sum), round u32, from u32: back ends whose values are in it, value u64 |
@@ -18,6 +20,7 @@
 //! Triples are ids, lengths and values: see the page on monitoring.
 
 mod alarm;
+mod control;
 
 use crate::bytes::{Malformed, Reader};
 use crate::field::Field;
@@ -26,6 +29,7 @@ use crate::orders::PostId;
 use crate::word::words;
 
 pub use alarm::{ALARMS_A_MESSAGE, Alarm, AlarmAck, AlarmKey, AlarmLevel};
+pub use control::{Answer, Asked, Control, PIECE_BYTES, Piece, Pieces, WHOLE_BYTES_MAX};
 
 /// First byte of the first record of a link.
 pub const LINK: u8 = 5;
@@ -76,6 +80,10 @@ pub enum Message<'a> {
     Alarms(Vec<Alarm>),
     /// Who says this knows it; as many.
     AlarmAcks(Vec<AlarmAck>),
+    /// An agent is asked something.
+    Control(Control<'a>),
+    /// An agent answers.
+    Answer(Answer<'a>),
     /// How a post stands.
     Standing(Standing),
     /// What is to be measured, and how often.
@@ -231,6 +239,8 @@ mod kind {
     pub(super) const DATA: u8 = 6;
     pub(super) const ALARMS: u8 = 7;
     pub(super) const ALARM_ACKS: u8 = 8;
+    pub(super) const CONTROL: u8 = 9;
+    pub(super) const ANSWER: u8 = 10;
     pub(super) const STANDING: u8 = 11;
     pub(super) const TABLE: u8 = 12;
     pub(super) const PART: u8 = 15;
@@ -267,6 +277,14 @@ impl<'a> Message<'a> {
             Self::AlarmAcks(acks) => {
                 out.push(kind::ALARM_ACKS);
                 acks.iter().take(ALARMS_A_MESSAGE).for_each(|ack| ack.put(out));
+            }
+            Self::Control(Control { post, asked, piece }) => {
+                (kind::CONTROL, (post.0, *asked)).put(out);
+                piece.put(out);
+            }
+            Self::Answer(Answer { post, piece }) => {
+                (kind::ANSWER, post.0).put(out);
+                piece.put(out);
             }
             Self::Standing(Standing { post, parent, level, children, counts }) => {
                 ((kind::STANDING, post.0), (parent.0, (*level, *children))).put(out);
@@ -312,6 +330,14 @@ impl<'a> Message<'a> {
             }
             kind::ALARMS => Self::Alarms(alarm::read_all(&mut rest)?),
             kind::ALARM_ACKS => Self::AlarmAcks(alarm::read_all(&mut rest)?),
+            kind::CONTROL => {
+                let (post, asked) = (PostId(rest.u64()?), rest.u8()?);
+                Self::Control(Control { post, asked, piece: Piece::read(&mut rest)? })
+            }
+            kind::ANSWER => {
+                let post = PostId(rest.u64()?);
+                Self::Answer(Answer { post, piece: Piece::read(&mut rest)? })
+            }
             kind::STANDING => {
                 let (post, parent) = (PostId(rest.u64()?), PostId(rest.u64()?));
                 let (level, children) = (rest.u8()?, rest.u32()?);
@@ -347,7 +373,8 @@ mod tests {
         out
     }
 
-    fn samples() -> [Message<'static>; 10] {
+    fn samples() -> [Message<'static>; 12] {
+        let piece = Piece { number: 3, nth: 1, of: 2, bytes: b"ab" };
         let data =
             Data { stream: Stream::Job, origin: PostId(0x0102), sequence: 9, at_us: 5, triples: &[1, 1, 7] };
         let counts = Counts { sent: 1, received: 2, dropped: 3, late: 4, gaps: u64::MAX };
@@ -371,6 +398,8 @@ mod tests {
             Message::Alarms(vec![alarm.clone(), alarm]),
             Message::AlarmAcks(vec![ack]),
             Message::Part(Part { op: PartOp::Up, round: 5, from: 16, value: u64::MAX }),
+            Message::Control(Control { post: PostId(0x0102), asked: 1, piece }),
+            Message::Answer(Answer { post: PostId(0x0102), piece }),
         ]
     }
 
@@ -385,8 +414,13 @@ mod tests {
         let part = written(&samples()[9]);
         assert_eq!(part, [15, 2, 5, 0, 0, 0, 16, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255]);
         assert_eq!(
+            written(&samples()[7]),
+            [9, 2, 1, 0, 0, 0, 0, 0, 0, 1, 3, 0, 0, 0, 0, 0, 0, 0, 1, 0, 2, 0, b'a', b'b']
+        );
+        assert_eq!(written(&samples()[8])[..10], [10, 2, 1, 0, 0, 0, 0, 0, 0, 3]);
+        assert_eq!(
             samples().map(|message| Message::is_data(&written(&message))),
-            [false, false, false, false, false, true, false, false, false, false]
+            [false, false, false, false, false, true, false, false, false, false, false, false]
         );
     }
 
@@ -399,7 +433,15 @@ mod tests {
             }
             assert_eq!(Message::read(&[&bytes[..], &[0]].concat()), Err(Malformed), "{message:?}");
         }
-        assert_eq!(Message::read(&written(&samples()[5])[..10]), Err(Malformed));
+        for at in [5, 7, 8] {
+            assert_eq!(Message::read(&written(&samples()[at])[..10]), Err(Malformed));
+        }
+        let mut none_of_two = written(&samples()[8]);
+        none_of_two[17] = 2;
+        assert_eq!(Message::read(&none_of_two), Err(Malformed), "the third of two");
+        let long = Piece { number: 1, nth: 0, of: 1, bytes: &[0; PIECE_BYTES + 1] };
+        let long = written(&Message::Answer(Answer { post: PostId(1), piece: long }));
+        assert_eq!(Message::read(&long), Err(Malformed));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! fault here costs a picture and never a unit. Its links are on the tree thread.
 
 mod alarms;
+mod asks;
 mod info;
 mod wishes;
 
@@ -10,21 +11,24 @@ use std::net::TcpStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crossbeam_channel::Sender;
+use starfarm_agent_core::named::{Amount, Amounts};
 use starfarm_agent_core::{Figures, JobFigures, Picture, Summary, Triples};
 use starfarm_overlay::Waker;
 use starfarm_overlay_core::front::{Front, NodeFacts, Settings};
 use starfarm_overlay_core::plan::Features;
 use starfarm_protocol::admin::{JobInfo, JobUsage, MonitorWish, NodeInfo, NodeUsage, Spread};
 use starfarm_protocol::ids::{JobId, JoinKeyId, PublicKey};
-use starfarm_protocol::link::{Counts, Data, Standing, Table};
+use starfarm_protocol::link::{Answer, Counts, Data, Standing, Table};
 use starfarm_protocol::metric::Metric;
 use starfarm_protocol::orders::{Orders, PostId, Report};
 use starfarm_protocol::seal::Vouchers;
 use starfarm_protocol::seal::stream::Stream;
 use starfarm_protocol::terms::Monitored;
 use starfarm_scheduler_core::OnRoll;
+use tokio::sync::oneshot;
 
 use crate::guard::caught;
+use asks::Asks;
 use wishes::Wishes;
 
 /// A link that has shaken hands, on its way to the tree thread.
@@ -43,6 +47,7 @@ pub(crate) struct Tree {
     known: Mutex<Known>,
     arrivals: Sender<Arrival>,
     waker: Arc<Waker>,
+    asks: Mutex<Asks>,
 }
 
 struct Known {
@@ -59,7 +64,7 @@ impl Tree {
         let (picture, of_front) = (Picture::default(), Default::default());
         let (wishes, alarms) = (Wishes::default(), alarms::Desk::default());
         let known = Known { front, picture, of_front, wishes, alarms };
-        Self { known: Mutex::new(known), arrivals, waker }
+        Self { known: Mutex::new(known), arrivals, waker, asks: Mutex::default() }
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -225,6 +230,31 @@ impl Tree {
         self.known().wishes.table().clone()
     }
 
+    /// Asks the agent of a node; none where the node has no back end, and where too much is asked already.
+    pub(crate) fn ask(&self, name: &str) -> Option<Option<oneshot::Receiver<Vec<u8>>>> {
+        let known = self.known();
+        let mut back_ends = known.front.posts().filter(|(_, post)| post.level == 0);
+        let of_node = |id: PostId| known.front.node_of(id).is_some_and(|(_, of)| of == name);
+        let (post, _) = back_ends.find(|(id, _)| of_node(*id))?;
+        let answer = self.asks().ask(post);
+        let _ = self.waker.wake();
+        Some(answer)
+    }
+
+    fn asks(&self) -> MutexGuard<'_, Asks> {
+        self.asks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whom to ask now, by which number.
+    pub(crate) fn asked(&self) -> Vec<(PostId, u64)> {
+        self.asks().take_waiting()
+    }
+
+    /// An agent answers.
+    pub(crate) fn on_answer(&self, answer: &Answer<'_>) {
+        self.asks().on_answer(answer);
+    }
+
     /// A node of that name has posts.
     pub(crate) fn has_node(&self, name: &str) -> bool {
         let known = self.known();
@@ -247,7 +277,10 @@ impl Tree {
         for node in nodes {
             let post = node.key.and_then(|key| by_node.get(&key));
             let machine = post.and_then(|post| known.picture.machine(*post, now_us));
-            node.usage = machine.map(|(figures, age_us)| node_usage(figures, age_us));
+            node.usage = machine.map(|(figures, age_us)| {
+                let named = post.and_then(|post| known.picture.named(*post));
+                NodeUsage { named: named.map(sums).unwrap_or_default(), ..node_usage(figures, age_us) }
+            });
         }
     }
 }
@@ -268,6 +301,14 @@ fn spread(figures: &Figures, metric: Metric, unit: f64) -> Option<Spread> {
     Some(Spread { min, avg: sum / count as f64, max, sum })
 }
 
+fn spread_of(Amount { count, sum, min, max }: Amount) -> Spread {
+    Spread { min, avg: sum / count as f64, max, sum }
+}
+
+fn sums(named: &Amounts) -> BTreeMap<String, f64> {
+    named.iter().map(|(name, amount)| (name.to_owned(), amount.sum)).collect()
+}
+
 fn job_usage(job: &JobFigures) -> JobUsage {
     let of = |metric, unit| spread(&job.figures, metric, unit);
     JobUsage {
@@ -275,6 +316,7 @@ fn job_usage(job: &JobFigures) -> JobUsage {
         memory_bytes: of(Metric::Memory, 1.0),
         gpu: of(Metric::Gpu, MILLIONTHS),
         io_bytes_per_s: of(Metric::Io, 1.0),
+        named: job.named.iter().map(|(name, amount)| (name.to_owned(), spread_of(amount))).collect(),
         units: job.units,
         from: job.from,
         of: job.of,
@@ -292,6 +334,7 @@ fn node_usage(figures: &Figures, age_us: u64) -> NodeUsage {
         received_bytes_per_s: of(Metric::NetworkReceived, 1.0),
         sent_bytes_per_s: of(Metric::NetworkSent, 1.0),
         age_seconds: age_us as f64 / 1e6,
+        named: BTreeMap::new(),
     }
 }
 

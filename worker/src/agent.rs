@@ -35,6 +35,9 @@ impl AgentProcess {
                     return;
                 }
             }
+            // What its services have left behind is nobody's from here on.
+            drop(watcher);
+            starfarm_exec::reap_strays();
             say(None);
         };
         std::thread::Builder::new().name("agent".into()).spawn(hear)?;

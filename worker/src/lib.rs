@@ -54,7 +54,7 @@ use starfarm_protocol::spec::JobSpec;
 pub use agent::AgentProcess;
 pub use devices::{Choice, Compiled};
 pub use error::WorkerError;
-pub use options::{Options, ProbeFormat, has};
+pub use options::{Cpus, Options, ProbeFormat, has};
 pub use values::Until;
 
 /// Whether a device of this machine can be made ready for a job, as one of a worker that is told nothing else.

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use clap::Args;
+use starfarm_agent::OwnFile;
 use starfarm_protocol::limits::{NAME_BYTES_MAX, SLOTS_MAX};
 use starfarm_protocol::resources::{GPU_PARTS, Resource, Resources, size};
 use starfarm_protocol::seal::is_valid_name;
@@ -13,6 +14,7 @@ use crate::WorkerError;
 use crate::cards::{self, Card};
 use crate::devices::{Choice, Listed};
 use crate::facts;
+use crate::orders::Agents;
 use crate::values::{self, Until};
 
 /// Flags of `starfarm worker` and `starfarm-worker`.
@@ -80,6 +82,13 @@ pub struct Options {
     /// Take no more tasks after a critical alarm of this machine, such as a full disk, as `starfarm node drain` has it
     #[arg(long, conflicts_with = "no_monitor")]
     pub drain_on_alarm: bool,
+    /// Stages, services and modules of this machine's own agent, beside those that each has: a TOML file, which the page on
+    /// monitoring describes
+    #[arg(long, value_name = "FILE")]
+    pub agent: Option<PathBuf>,
+    /// Processors that agents run on, such as 0,2-3 [default: as this process was started]
+    #[arg(long, value_name = "LIST", value_parser = starfarm_agent::list_cpus)]
+    pub agent_cpus: Option<Cpus>,
     /// Say once a period what this machine is, what waits and runs, how busy each slot was, for how long none was
     #[arg(long)]
     pub verbose: bool,
@@ -96,6 +105,9 @@ pub struct Options {
     #[arg(long, hide = true)]
     pub parent_pipe: bool,
 }
+
+/// Processors by their numbers.
+pub type Cpus = Vec<usize>;
 
 /// How a probe is printed.
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
@@ -169,6 +181,15 @@ impl Options {
         };
         let deadline_us = self.deadline.map(left).transpose()?;
         Ok(Limits { deadline_us, idle_exit_us: self.idle_exit.map(us) })
+    }
+
+    /// The file of this node's own agent, checked, and the processors that agents run on.
+    pub(crate) fn agents(&self) -> Result<Agents, WorkerError> {
+        let usage = |why: String| WorkerError::Usage(format!("--agent-cpus: {why}"));
+        let cpus = self.agent_cpus.clone().unwrap_or_default();
+        starfarm_agent::check_cpus(&cpus).map_err(usage)?;
+        let file = self.agent.as_deref().map(OwnFile::read).transpose();
+        Ok((file.map_err(|error| WorkerError::Usage(format!("--agent {error}")))?, cpus))
     }
 
     pub(crate) fn node_name(&self) -> Result<String, WorkerError> {

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::Sender;
+use starfarm_agent::OwnFile;
 use starfarm_agent::words::{Begin, FromAgent, ToAgent};
 use starfarm_protocol::ids::{FarmId, PublicKey};
 use starfarm_protocol::orders::{Host, PostId, PostKind, PostOrder, PostReport, PostState, Report};
@@ -23,6 +24,9 @@ const LASTS: Duration = Duration::from_secs(60);
 /// What an agent's thread tells: of which post, of which of its processes, and what; nothing at its end.
 pub(crate) struct FromPost(pub(crate) PostId, pub(crate) u64, pub(crate) Option<FromAgent>);
 
+/// The file of this node's own agent, and the processors that agents run on.
+pub(crate) type Agents = (Option<OwnFile>, Vec<usize>);
+
 /// What holds for all posts of this node.
 pub(crate) struct Ways {
     pub(crate) farm: FarmId,
@@ -36,10 +40,16 @@ pub(crate) struct Ways {
     pub(crate) on_alarm: Option<PathBuf>,
     /// This node gets no more tasks when it has a critical alarm itself.
     pub(crate) drains: bool,
+    pub(crate) agents: Agents,
 }
 
 impl Ways {
-    pub(crate) fn of(options: &Options, (farm, node): (FarmId, &str), running: PathBuf) -> Self {
+    pub(crate) fn of(
+        options: &Options,
+        agents: Agents,
+        (farm, node): (FarmId, &str),
+        running: PathBuf,
+    ) -> Self {
         Self {
             farm,
             running,
@@ -48,6 +58,7 @@ impl Ways {
             node: node.to_owned(),
             on_alarm: options.on_alarm.clone(),
             drains: options.drain_on_alarm,
+            agents,
         }
     }
 }
@@ -126,6 +137,8 @@ impl<T: Send + 'static> Posts<T> {
                 node: ways.node.clone(),
                 on_alarm: ways.on_alarm.clone().filter(|_| post.order.kind == PostKind::Ap),
                 drains: ways.drains,
+                file: ways.agents.0.clone().filter(|_| post.order.kind == PostKind::Be),
+                cpus: ways.agents.1.clone(),
             };
             // One that cannot be started is tried again like one that ended at once.
             post.process = Process::start(number, begin, say).ok();

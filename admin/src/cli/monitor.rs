@@ -27,6 +27,15 @@ pub(crate) enum Monitor {
     Alarms,
     /// Print the newest figures as OpenMetrics text
     Metrics,
+    /// Show the stages, edges and timers of a node's agent
+    Graph {
+        /// The node
+        #[arg(value_name = "NODE")]
+        node: String,
+        /// As graphviz draws it: pipe it to `dot -Tsvg`
+        #[arg(long)]
+        dot: bool,
+    },
 }
 
 #[derive(Args, Debug)]

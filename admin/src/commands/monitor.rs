@@ -1,6 +1,7 @@
 //! `starfarm monitor`: what jobs and nodes use, for people, for programs and for other monitors.
 
 mod alarms;
+mod graph;
 mod openmetrics;
 mod series;
 
@@ -30,6 +31,7 @@ pub(crate) fn run(context: &mut Context, command: &Monitor) -> Result<(), Failur
             let alarms = context.connect()?.alarms()?;
             context.printer.document(&alarms)
         }
+        Monitor::Graph { node, dot } => graph::show(context, node, *dot),
         Monitor::Metrics => {
             let all = newest(&mut context.connect()?, &About { job: None, node: None })?;
             context.printer.text(&openmetrics::text(&all))
@@ -83,7 +85,7 @@ fn set(context: &mut Context, asked: &MonitorSet) -> Result<(), Failure> {
 /// Prints what is new until somebody stops it.
 fn follow(context: &mut Context, asked: &Follow) -> Result<(), Failure> {
     let mut client = context.connect()?;
-    let (start, mut told) = (Instant::now(), BTreeMap::<(String, &str), f64>::new());
+    let (start, mut told) = (Instant::now(), BTreeMap::<(String, String), f64>::new());
     loop {
         let mut all = newest(&mut client, &asked.about)?;
         let now_s = start.elapsed().as_secs_f64();
@@ -93,7 +95,7 @@ fn follow(context: &mut Context, asked: &Follow) -> Result<(), Failure> {
                 Some(MonitorStream::Job) => series.job.is_some(),
                 Some(MonitorStream::System) => series.job.is_none(),
             };
-            let (whose, at_s) = ((series.whose(), series.metric), now_s - series.age_seconds);
+            let (whose, at_s) = ((series.whose(), series.metric.to_string()), now_s - series.age_seconds);
             let is_new = told.get(&whose).is_none_or(|before| at_s > before + APART_S);
             is_asked && is_new && {
                 told.insert(whose, at_s);

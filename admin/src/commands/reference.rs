@@ -27,7 +27,7 @@ macro_rules! schemas {
 const SCHEMAS: &[(&str, &str)] = schemas! {
     "alarms" "audit" "bench-dispatch" "bench-tree" "bench-udp" "dry-run" "error" "events" "explanation" "jobs" "join-file" "keys" "labelled-status"
     "log-replay" "log-state" "log-validation" "nodes" "plan" "probe" "results" "series" "status" "submitted"
-    "tree" "tree-plan"
+    "tree" "tree-plan" "graph"
 };
 
 pub(crate) fn job_file(context: &mut Context) -> Result<(), Failure> {

@@ -6,6 +6,9 @@ use starfarm_protocol::admin::{JobUsage, NodeUsage, Spread};
 use crate::human;
 use crate::output::table::Cell;
 
+/// Figures with names that fit into a line.
+const NAMED_SHOWN: usize = 8;
+
 /// Cores: "1.97".
 pub(super) fn cores(cores: f64) -> String {
     format!("{cores:.2}")
@@ -22,6 +25,15 @@ pub(super) fn memory(bytes: f64) -> String {
 
 fn a_second(bytes: f64) -> String {
     format!("{}/s", human::bytes(bytes as u64))
+}
+
+/// A number of whatever unit, with four digits at least.
+pub(super) fn plain(number: f64) -> String {
+    if number != 0.0 && !(1e-3..1e15).contains(&number.abs()) {
+        return format!("{number:.3e}");
+    }
+    let text = format!("{number:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// A job's usage, by name: nothing of what is not known.
@@ -44,7 +56,23 @@ pub(super) fn of_job(usage: &JobUsage) -> Vec<(&'static str, Cell)> {
         counted(usage.units, "unit"),
         human::seconds(usage.age_seconds)
     );
-    rows.into_iter().flatten().chain([("  measured on", Cell::new(of))]).collect()
+    let sums = usage.named.iter().map(|(name, spread)| (name.as_str(), spread.avg));
+    let named = named(sums).map(|cell| ("figures, by unit", cell));
+    rows.into_iter().flatten().chain(named).chain([("  measured on", Cell::new(of))]).collect()
+}
+
+/// Figures that services and programs give: the first of them.
+fn named<'a>(mut figures: impl Iterator<Item = (&'a str, f64)>) -> Option<Cell> {
+    let first: Vec<_> = figures
+        .by_ref()
+        .take(NAMED_SHOWN)
+        .map(|(name, number)| format!("{name} {}", plain(number)))
+        .collect();
+    let more = match figures.count() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    (!first.is_empty()).then(|| Cell::new(first.join(", ") + &more))
 }
 
 /// The same of a node's machine.
@@ -58,5 +86,6 @@ pub(super) fn of_node(usage: &NodeUsage) -> Vec<(&'static str, Cell)> {
         row("received", usage.received_bytes_per_s, a_second),
         row("sent", usage.sent_bytes_per_s, a_second),
     ];
-    rows.into_iter().flatten().collect()
+    let named = named(usage.named.iter().map(|(name, number)| (name.as_str(), *number)));
+    rows.into_iter().flatten().chain(named.map(|cell| ("figures", cell))).collect()
 }

@@ -16,11 +16,11 @@ use starfarm_protocol::admin::explain::JobReason;
 use starfarm_protocol::admin::frames::FrameReader;
 use starfarm_protocol::admin::pieces::answer_frames;
 use starfarm_protocol::admin::{
-    AlarmInfo, AlarmPath, AlarmsInfo, ConflictInfo, DoubtfulInfo, Error, ErrorCode, EventLine, Explanation,
-    Fact, FactValue, FailedInfo, HitInfo, JobInfo, JobUsage, KeyInfo, LostOutputs, NeedsInfo, NodeInfo,
-    OutputInfo, OutputLoss, PlaceCps, PostInfo, Reason, Refusal, Request, Response, ResultsPage, Rule,
-    SizeInfo, Spread, StatusInfo, StreamInfo, Subject, TreeInfo, TreeState, TreeSummary, TrustInfo,
-    UntrueInfo,
+    AlarmInfo, AlarmPath, AlarmsInfo, ConflictInfo, DoubtfulInfo, EdgeInfo, Error, ErrorCode, EventLine,
+    Explanation, Fact, FactValue, FailedInfo, GraphInfo, GraphTimer, HitInfo, JobInfo, JobUsage, KeyInfo,
+    LostOutputs, NeedsInfo, NodeInfo, OutputInfo, OutputLoss, PlaceCps, PostInfo, Reason, Refusal, Request,
+    Response, ResultsPage, Rule, SizeInfo, Spread, StageInfo, StatusInfo, StreamInfo, Subject, TreeInfo,
+    TreeState, TreeSummary, TrustInfo, UntrueInfo,
 };
 use starfarm_protocol::ids::{ContentHash, FarmId, JobId, NodeId, PublicKey};
 use starfarm_protocol::join::JoinFile;
@@ -90,6 +90,7 @@ fn answer(request: &Request) -> Response {
         }
         Request::Monitor(_) => Response::Done,
         Request::Alarms => Response::Alarms(alarms()),
+        Request::Graph { .. } => Response::Graph(graph()),
         Request::Tree | Request::FormTree { .. } => Response::Tree(tree()),
         Request::Results { id: JobId(2), skip: 0, .. } => Response::Results(results_with_a_loss()),
         Request::Results { skip, .. } => Response::Results(results(*skip)),
@@ -210,6 +211,22 @@ fn alarms() -> AlarmsInfo {
         reacted: true,
     };
     AlarmsInfo { path: AlarmPath::Double, reacts: Some("lab-8".into()), alarms: vec![alarm] }
+}
+
+fn graph() -> GraphInfo {
+    let stage = |number, name: Option<&str>, type_name: &str| StageInfo {
+        number,
+        name: name.map(str::to_owned),
+        type_name: type_name.to_owned(),
+    };
+    GraphInfo {
+        stages: vec![stage(1, Some("cpuload"), "cpuload"), stage(2, None, "rate")],
+        edges: vec![EdgeInfo { from: 1, output: "out".into(), to: 2, input: "in".into() }],
+        timers: vec![
+            GraphTimer { name: "period".into(), period_seconds: Some(1.0), subscribers: vec![1] },
+            GraphTimer { name: "once".into(), period_seconds: None, subscribers: Vec::new() },
+        ],
+    }
 }
 
 fn tree() -> TreeInfo {

@@ -10,7 +10,7 @@ use crate::program::Folder;
 use crate::schemas::Schemas;
 
 /// Commands that print, and the schema that their output keeps to.
-const DOCUMENTS: [(&str, &str); 27] = [
+const DOCUMENTS: [(&str, &str); 28] = [
     ("jobs", "jobs"),
     ("job show 1", "jobs"),
     ("job wait 2", "jobs"),
@@ -34,6 +34,7 @@ const DOCUMENTS: [(&str, &str); 27] = [
     ("events", "events"),
     ("monitor show", "series"),
     ("monitor alarms", "alarms"),
+    ("monitor graph lab-7", "graph"),
     ("tree", "tree"),
     ("tree plan", "tree-plan"),
     ("tree form --fanout 4 --strategy fuzzy", "tree"),

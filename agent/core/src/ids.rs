@@ -87,10 +87,11 @@ pub fn says_whose(id: ValueId) -> bool {
     id != UNITS && (JOB..CPU_TIMES).contains(&id)
 }
 
-/// The id of that name: that of a metric, or of another constant of this file.
+/// The id of that name: that of a metric, of another constant of this file, or one that programs give. The last have a dot.
 pub fn named(name: &str) -> Option<ValueId> {
     let other = || NAMES.iter().find(|(known, _)| *known == name).map(|(_, id)| *id);
-    Metric::from_word(name).map(of).or_else(other)
+    let of_program = || name.contains('.').then(|| crate::named::id(name));
+    Metric::from_word(name).map(of).or_else(other).or_else(of_program)
 }
 
 /// The name of an id, if it has one.
@@ -99,7 +100,7 @@ pub fn name(id: ValueId) -> Option<&'static str> {
     metric(id).map(Metric::word).or_else(other)
 }
 
-/// All names that [`named`] knows.
+/// All names that [`named`] knows, but those that programs give.
 pub fn names() -> impl Iterator<Item = &'static str> {
     Metric::ALL.iter().map(|metric| metric.word()).chain(NAMES.iter().map(|(name, _)| *name))
 }
@@ -114,6 +115,7 @@ mod tests {
         assert_eq!(ids.len(), names().count());
         assert_eq!((named("gpu"), named("job"), named("colour")), (Some(ValueId(3)), Some(JOB), None));
         assert_eq!(metric(ValueId(3)), Some(Metric::Gpu));
+        assert!(named("switch.temperature").is_some_and(|id| id.0 >= NAMED_FIRST));
     }
 
     #[test]

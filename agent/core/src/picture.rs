@@ -7,6 +7,7 @@ use starfarm_protocol::ids::JobId;
 use starfarm_protocol::orders::PostId;
 
 use crate::group::{AHEAD_US, Figures, Group, groups};
+use crate::named::Amounts;
 use crate::values::Triples;
 
 /// Figures that are older say nothing of what is now, in microseconds.
@@ -35,6 +36,8 @@ pub struct Picture {
 pub struct JobFigures {
     /// By unit.
     pub figures: Figures,
+    /// Those that have names only.
+    pub named: Amounts,
     /// Units that the figures are of.
     pub units: u64,
     /// Posts that the figures are from.
@@ -131,6 +134,11 @@ impl Picture {
         self.is_fresh(post, None, age_us).then_some((&group.figures, age_us))
     }
 
+    /// What is known by name only of a machine that [`Picture::machine`] knows.
+    pub fn named(&self, post: PostId) -> Option<&Amounts> {
+        self.machines.get(&post).map(|group| &group.named)
+    }
+
     /// What each job uses that runs anywhere.
     pub fn jobs(&self, now_us: u64) -> BTreeMap<JobId, JobFigures> {
         let mut all = BTreeMap::<JobId, (Group, u64)>::new();
@@ -139,8 +147,7 @@ impl Picture {
             .iter()
             .flat_map(|(child, jobs)| jobs.iter().map(move |(job, told)| (*child, job, told)));
         for (child, job, told) in told {
-            let none = || Group { units: 0, from: 0, of: 0, figures: Figures::new(), ..told.clone() };
-            let (sum, oldest_us) = all.entry(*job).or_insert_with(|| (none(), 0));
+            let (sum, oldest_us) = all.entry(*job).or_insert_with(|| (told.emptied(), 0));
             sum.of += told.of;
             let age_us = now_us.saturating_sub(told.at_us);
             if self.is_fresh(child, Some(*job), age_us) {
@@ -149,8 +156,8 @@ impl Picture {
             }
         }
         let of = |(job, (sum, age_us)): (JobId, (Group, u64))| {
-            let Group { figures, units, from, of, .. } = sum;
-            (job, JobFigures { figures, units, from, of, age_us })
+            let Group { figures, named, units, from, of, .. } = sum;
+            (job, JobFigures { figures, named, units, from, of, age_us })
         };
         all.into_iter().map(of).collect()
     }

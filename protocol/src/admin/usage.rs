@@ -1,5 +1,7 @@
 //! What the monitor knows of what a job or a node uses.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 /// A figure over many.
@@ -16,7 +18,7 @@ pub struct Spread {
 }
 
 /// What the units of a job that run use, each figure by unit; null where nothing is known.
-#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct JobUsage {
     /// Processor cores.
     pub cpu_cores: Option<Spread>,
@@ -26,6 +28,9 @@ pub struct JobUsage {
     pub gpu: Option<Spread>,
     /// Read and written, in bytes a second.
     pub io_bytes_per_s: Option<Spread>,
+    /// Figures that programs give, by their names.
+    #[serde(default)]
+    pub named: BTreeMap<String, Spread>,
     /// Units that the figures are of.
     pub units: u64,
     /// Nodes that the figures are from.
@@ -37,7 +42,7 @@ pub struct JobUsage {
 }
 
 /// What a node's machine uses; null where nothing is known.
-#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct NodeUsage {
     /// Processor cores.
     pub cpu_cores: Option<f64>,
@@ -51,6 +56,9 @@ pub struct NodeUsage {
     pub received_bytes_per_s: Option<f64>,
     /// Sent to the network, in bytes a second.
     pub sent_bytes_per_s: Option<f64>,
+    /// Figures that services give, by their names.
+    #[serde(default)]
+    pub named: BTreeMap<String, f64>,
     /// Seconds since it was measured.
     pub age_seconds: f64,
 }

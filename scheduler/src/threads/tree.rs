@@ -12,7 +12,7 @@ use starfarm_overlay_core::front::Front;
 use starfarm_overlay_core::lanes::Lane;
 use starfarm_protocol::admin::Response;
 use starfarm_protocol::ids::{Epoch, JobId, PublicKey};
-use starfarm_protocol::link::{Message, Table};
+use starfarm_protocol::link::{Asked, Control, Message, Piece, Table};
 use starfarm_protocol::orders::{FRONT_LEVEL, PostId};
 use starfarm_protocol::seal::StaticKey;
 use starfarm_protocol::terms::Monitored;
@@ -149,6 +149,7 @@ impl Root<'_> {
                 self.table = table;
             }
             self.alarm(reactor, now_us);
+            self.ask_agents(reactor, now_us);
             self.tree.stands(self.children.count() as u32, self.children.counts((0, 0), self.late));
             self.pick_up(now_us);
             self.bells.extend(self.tree.settle(now_us));
@@ -163,6 +164,15 @@ impl Root<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Passes on what is asked of agents. Of one to whom no way is known yet whoever asked hears nothing.
+    fn ask_agents(&self, reactor: &mut Reactor, now_us: u64) {
+        for (post, number) in self.tree.asked() {
+            let piece = Piece { number, nth: 0, of: 1, bytes: &[] };
+            let control = Control { post, asked: Asked::Graph as u8, piece };
+            self.children.send_to(reactor, post, &Message::Control(control), now_us);
+        }
     }
 
     /// Has the dispatcher ring for new orders, and say which nodes there are. Nobody waits for that, and it waits for nobody:
@@ -233,6 +243,7 @@ impl Root<'_> {
                 reactor.send(link, Lane::Alarm, &Message::AlarmAcks(acks), now_us);
             }
             Said::AlarmAcks(post, acks) => self.tree.on_alarm_acks(post, acks),
+            Said::Answer(answer) => self.tree.on_answer(&answer),
             Said::Gone(post) => self.tree.on_gone(post),
             // The front has begun none.
             Said::Part(..) | Said::Nothing => {}

@@ -139,9 +139,7 @@ impl<'a> Tree<'a> {
                 let (tell, waker) = (tell.clone(), reactor.waker());
                 let say = move |word| tell.send((id, word)).is_ok() && waker.wake().is_ok();
                 // No unit runs.
-                let (node, running) = (String::new(), "/dev/null".into());
-                let begin =
-                    Begin { farm, kind, level, running, ports: None, node, on_alarm: None, drains: false };
+                let begin = Begin::new(farm, kind, level, "/dev/null".into());
                 let process = AgentProcess::start(begin, say).map_err(failed)?;
                 let (key, port, is_joined) = (None, None, false);
                 posts.insert(id, Post { kind, level, parent, process, key, port, is_joined });

@@ -45,7 +45,7 @@ impl Stage for Desk {
 
 /// `job 7 at 1: 2 units of 1/2 nodes, 900` or `post 5 at 1: 900`; seconds.
 fn said(group: &Group) -> String {
-    let Group { post, at_us, job, units, from, of, figures } = group;
+    let Group { post, at_us, job, units, from, of, figures, .. } = group;
     let cpu = figures.get(&Metric::Cpu).map_or(0, |summary| summary.sum);
     let at = *at_us as f64 / SECOND_US as f64;
     match job {
@@ -98,7 +98,7 @@ impl Post {
 }
 
 fn job(job: u64, units: u64, cpu: u64) -> Group {
-    let figures = Figures::from([(Metric::Cpu, crate::summary::Summary::of(cpu))]);
+    let figures = crate::Figures::from([(Metric::Cpu, crate::summary::Summary::of(cpu))]);
     Group { job: Some(JobId(job)), units, from: 1, of: 1, figures, ..Group::of_nobody() }
 }
 

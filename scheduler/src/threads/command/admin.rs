@@ -63,6 +63,7 @@ fn action(request: &Request) -> Action {
         | Request::Status
         | Request::Tree
         | Request::Alarms
+        | Request::Graph { .. }
         | Request::Events { .. }
         | Request::TaskEvents { .. }
         | Request::Merged { .. }
@@ -118,6 +119,7 @@ async fn answer(
         Request::Status => status(desk).await,
         Request::Tree => trees::whole(desk),
         Request::Alarms => trees::alarms(desk),
+        Request::Graph { node } => trees::graph(desk, &node).await,
         Request::FormTree { strategy, fanout } => trees::form(desk, strategy, fanout),
         Request::Monitor(wish) => trees::wish(desk, wish).await,
         Request::Events { after, take } => {
