@@ -11,6 +11,7 @@ use starfarm_protocol::link::Stream;
 use starfarm_protocol::orders::PostKind;
 
 use crate::alarms::Seeing;
+use crate::program;
 use crate::raise::Raise;
 use crate::sensors::SENSORS;
 use crate::udp::UDP;
@@ -55,7 +56,7 @@ impl Default for Doors {
 
 /// What an agent can make stages of.
 pub(crate) fn modules() -> Vec<Module> {
-    PURE.into_iter().chain(SENSORS).chain(UDP).collect()
+    PURE.into_iter().chain(SENSORS).chain(UDP).chain([program::MODULE]).collect()
 }
 
 /// Makes the stages and edges.
@@ -72,6 +73,7 @@ pub(crate) fn build(runtime: &mut Runtime, begin: &Begin, doors: &Doors) -> Resu
     match begin.kind {
         PostKind::Be => {
             back_end(runtime, begin)?;
+            programs(runtime, begin)?;
             health(runtime, begin, doors)
         }
         PostKind::Ibe | PostKind::Cp => communication_process(runtime, doors),
@@ -111,6 +113,18 @@ pub(crate) fn units(runtime: &mut Runtime, begin: &Begin, name: &str) -> Result<
         runtime.order(Order::Tell(Who::from(name), Word::Set { key: key.to_owned(), value }), 0)?;
     }
     link(runtime, (name, "out"), ("job", "in"))
+}
+
+/// What programs of units say of themselves. Where their folder cannot be had nobody hears them, and the rest goes on.
+fn programs(runtime: &mut Runtime, begin: &Begin) -> Result<(), Refusal> {
+    let Some(folder) = &begin.metrics else { return Ok(()) };
+    let create = Order::Create { type_name: program::TYPE.to_owned(), name: Some(program::TYPE.to_owned()) };
+    runtime.order(create, 0)?;
+    let set = Word::Set { key: "folder".to_owned(), value: folder.display().to_string() };
+    if let Err(refusal) = runtime.order(Order::Tell(Who::from(program::TYPE), set), 0) {
+        starfarm_net::say(&format!("starfarm-agent: nobody hears what programs of units say: {refusal}"));
+    }
+    Ok(())
 }
 
 /// How the machine is, by a timer of its own.

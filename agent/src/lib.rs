@@ -12,7 +12,7 @@
 //! | `measure` | a stage of these measured |
 //! | `control` | what it is asked from afar |
 //! | `own`, `file` | what a node's own file adds, and how it is read |
-//! | `service` | programs beside the agent, whose lines are values |
+//! | `service`, `program`, `lines` | programs beside the agent, and those of units, whose lines are values |
 //! | `cpus` | the processors that agents run on |
 //! | `sensors` | what reads the machine |
 //!
@@ -25,11 +25,13 @@ mod control;
 mod cpus;
 mod file;
 mod graph;
+mod lines;
 pub mod measure;
 mod own;
 mod pipe;
 mod place;
 mod process;
+mod program;
 mod raise;
 mod reaction;
 pub mod sensors;

@@ -27,8 +27,14 @@ impl Reaction {
     /// # Errors
     /// There is no thread to be had.
     pub(crate) fn start(program: PathBuf) -> std::io::Result<Self> {
+        Self::within(program, LIMIT)
+    }
+
+    fn within(program: PathBuf, limit: Duration) -> std::io::Result<Self> {
         let (to, alarms) = sync_channel(WAITING_MAX);
-        std::thread::Builder::new().name("reaction".into()).spawn(move || run_all(&program, &alarms))?;
+        std::thread::Builder::new()
+            .name("reaction".into())
+            .spawn(move || run_all(&program, limit, &alarms))?;
         Ok(Self(to))
     }
 
@@ -40,7 +46,7 @@ impl Reaction {
     }
 }
 
-fn run_all(program: &Path, alarms: &Receiver<Alarm>) {
+fn run_all(program: &Path, limit: Duration, alarms: &Receiver<Alarm>) {
     let (mut running, mut waiting) = (Vec::<(Child, Instant)>::new(), VecDeque::new());
     loop {
         let is_idle = running.is_empty() && waiting.is_empty();
@@ -51,7 +57,7 @@ fn run_all(program: &Path, alarms: &Receiver<Alarm>) {
             Err(true) => return,
             Err(false) => {}
         }
-        running.retain_mut(|(child, since)| goes_on(child, *since));
+        running.retain_mut(|(child, since)| goes_on(child, *since, limit));
         while running.len() < RUNNING_MAX
             && let Some(alarm) = waiting.pop_front()
         {
@@ -87,11 +93,11 @@ fn start(program: &Path, alarm: &Alarm) -> std::io::Result<Child> {
 }
 
 /// It has not ended, by itself or for having run for too long.
-fn goes_on(child: &mut Child, since: Instant) -> bool {
+fn goes_on(child: &mut Child, since: Instant, limit: Duration) -> bool {
     if !matches!(child.try_wait(), Ok(None)) {
         return false;
     }
-    if since.elapsed() >= LIMIT {
+    if since.elapsed() >= limit {
         if let Some(group) = Pid::from_raw(child.id().cast_signed()) {
             let _ = kill_process_group(group, Signal::KILL);
         }
@@ -99,4 +105,87 @@ fn goes_on(child: &mut Child, since: Instant) -> bool {
         return false;
     }
     true
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    use starfarm_protocol::link::{AlarmKey, AlarmLevel};
+    use starfarm_protocol::orders::PostId;
+
+    use super::*;
+
+    /// A program in a folder of its own, and where it notes what it does.
+    fn program(name: &str, body: &str) -> (PathBuf, PathBuf) {
+        let folder = std::env::temp_dir().join(format!("starfarm-reaction-{}-{name}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let (program, notes) = (folder.join("program"), folder.join("notes"));
+        fs::write(&program, format!("#!/bin/sh\n{}", body.replace("NOTES", notes.to_str().unwrap())))
+            .unwrap();
+        fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+        (program, notes)
+    }
+
+    fn alarm(sensor: &str) -> Alarm {
+        Alarm {
+            key: AlarmKey { origin: PostId(7), sensor: sensor.into() },
+            episode: 5,
+            version: 1,
+            level: Some(AlarmLevel::Critical),
+            drains: false,
+            reacted: false,
+            value: Some(0.5),
+            node: "n1".into(),
+            text: "it is full; $(touch x)".into(),
+        }
+    }
+
+    fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+        let start = Instant::now();
+        while !is_so() {
+            assert!(start.elapsed() < Duration::from_secs(60), "waited in vain until {what}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    #[test]
+    fn a_program_hears_what_an_alarm_is_about() {
+        let (program, notes) =
+            program("hears", "env | grep ^STARFARM_ALARM_ | sort > NOTES.new; mv NOTES.new NOTES\n");
+        Reaction::start(program).unwrap().run(alarm("disk"));
+        until("the program was run", || notes.exists());
+        let said = fs::read_to_string(&notes).unwrap();
+        let all = [
+            "ID=7-disk-5",
+            "LEVEL=critical",
+            "NODE=n1",
+            "SENSOR=disk",
+            "TEXT=it is full; $(touch x)",
+            "VALUE=0.5",
+        ];
+        assert_eq!(said, all.map(|of| format!("STARFARM_ALARM_{of}\n")).concat());
+        fs::remove_dir_all(notes.parent().unwrap()).unwrap();
+    }
+
+    #[test]
+    fn one_that_hangs_is_ended_with_all_that_it_started_and_others_run_meanwhile() {
+        let body = "echo $STARFARM_ALARM_SENSOR >> NOTES\n[ $STARFARM_ALARM_SENSOR = quick ] || sleep 1000\n";
+        let (program, notes) = program("hangs", body);
+        let mut reaction = Reaction::within(program, Duration::from_secs(1)).unwrap();
+        // More than run at once.
+        (0..=RUNNING_MAX).for_each(|_| reaction.run(alarm("slow")));
+        reaction.run(alarm("quick"));
+        until("all were run", || fs::read_to_string(&notes).is_ok_and(|said| said.ends_with("quick\n")));
+        fs::remove_dir_all(notes.parent().unwrap()).unwrap();
+    }
+
+    #[test]
+    fn one_that_is_not_there_costs_nothing() {
+        let mut reaction = Reaction::start("/nowhere/at/all".into()).unwrap();
+        reaction.run(alarm("disk"));
+        reaction.run(alarm("disk"));
+    }
 }

@@ -2,7 +2,6 @@
 //! `SERVICE.name`. One that ends is started again, after a pause that grows; all end with the agent. Whatever they print,
 //! the agent takes so much of it and no more.
 
-mod lines;
 mod process;
 
 use std::cell::RefCell;

@@ -38,6 +38,9 @@ pub struct Begin {
     /// The first and the last port that it may take links at; none: any that is free.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ports: Option<(u16, u16)>,
+    /// The folder for sockets by which programs of units tell figures of their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<PathBuf>,
     /// The node's name.
     pub node: String,
     /// The program that the post runs when there is an alarm.
@@ -57,19 +60,9 @@ pub struct Begin {
 impl Begin {
     /// A post of which nothing is said but what it is.
     pub fn new(farm: FarmId, kind: PostKind, level: u8, running: PathBuf) -> Self {
-        let (node, cpus) = (String::new(), Vec::new());
-        Self {
-            farm,
-            kind,
-            level,
-            running,
-            ports: None,
-            node,
-            on_alarm: None,
-            drains: false,
-            file: None,
-            cpus,
-        }
+        let (ports, metrics, node, on_alarm) = (None, None, String::new(), None);
+        let (drains, file, cpus) = (false, None, Vec::new());
+        Self { farm, kind, level, running, ports, metrics, node, on_alarm, drains, file, cpus }
     }
 }
 

@@ -28,6 +28,7 @@ mod error;
 mod event;
 mod facts;
 mod gauges;
+mod metrics;
 mod node;
 mod options;
 mod orders;

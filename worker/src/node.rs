@@ -458,7 +458,7 @@ fn channels(
     state: &State,
 ) -> Result<(Bulk, Option<Orders>), WorkerError> {
     let bulk = Bulk::start(Arc::clone(who)).map_err(|e| no("thread", &e))?;
-    let ways = Ways::of(options, agents, (who.join.farm, &who.name), state.farm_path("running"));
+    let ways = Ways::of(options, agents, (who.join.farm, &who.name), state);
     let orders = (!options.no_monitor).then(|| Orders::start(Arc::clone(who), ways));
     Ok((bulk, orders.transpose().map_err(|e| no("thread", &e))?))
 }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use clap::Args;
+use rustix::fs::{Access, access};
 use starfarm_agent::OwnFile;
 use starfarm_protocol::limits::{NAME_BYTES_MAX, SLOTS_MAX};
 use starfarm_protocol::resources::{GPU_PARTS, Resource, Resources, size};
@@ -118,6 +119,19 @@ pub enum ProbeFormat {
     Json,
 }
 
+/// The absolute path of a program that this process may run.
+fn program(path: &Path) -> Result<PathBuf, WorkerError> {
+    let wrong = |why: &dyn std::fmt::Display| {
+        let words = format!("--on-alarm {}: {why}: name a program that this user may run", path.display());
+        WorkerError::Usage(words)
+    };
+    if path.is_dir() {
+        return Err(wrong(&"it is a folder"));
+    }
+    access(path, Access::EXEC_OK).map_err(|error| wrong(&error))?;
+    std::path::absolute(path).map_err(|error| wrong(&error))
+}
+
 impl Options {
     /// The join file; a worker that works has one.
     pub(crate) fn join(&self) -> Result<&Path, WorkerError> {
@@ -183,13 +197,15 @@ impl Options {
         Ok(Limits { deadline_us, idle_exit_us: self.idle_exit.map(us) })
     }
 
-    /// The file of this node's own agent, checked, and the processors that agents run on.
+    /// What is said of this node's agents, checked.
     pub(crate) fn agents(&self) -> Result<Agents, WorkerError> {
         let usage = |why: String| WorkerError::Usage(format!("--agent-cpus: {why}"));
         let cpus = self.agent_cpus.clone().unwrap_or_default();
         starfarm_agent::check_cpus(&cpus).map_err(usage)?;
         let file = self.agent.as_deref().map(OwnFile::read).transpose();
-        Ok((file.map_err(|error| WorkerError::Usage(format!("--agent {error}")))?, cpus))
+        let file = file.map_err(|error| WorkerError::Usage(format!("--agent {error}")))?;
+        let on_alarm = self.on_alarm.as_deref().map(program).transpose()?;
+        Ok(Agents { file, cpus, on_alarm, drains: self.drain_on_alarm })
     }
 
     pub(crate) fn node_name(&self) -> Result<String, WorkerError> {

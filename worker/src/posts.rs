@@ -13,7 +13,9 @@ use starfarm_protocol::ids::{FarmId, PublicKey};
 use starfarm_protocol::orders::{Host, PostId, PostKind, PostOrder, PostReport, PostState, Report};
 
 use crate::agent::AgentProcess;
+use crate::metrics::Metrics;
 use crate::options::Options;
+use crate::state::State;
 
 /// After an agent ended the next one comes so much later, and each time twice that, up to the longest pause.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -24,8 +26,17 @@ const LASTS: Duration = Duration::from_secs(60);
 /// What an agent's thread tells: of which post, of which of its processes, and what; nothing at its end.
 pub(crate) struct FromPost(pub(crate) PostId, pub(crate) u64, pub(crate) Option<FromAgent>);
 
-/// The file of this node's own agent, and the processors that agents run on.
-pub(crate) type Agents = (Option<OwnFile>, Vec<usize>);
+/// What is said of this node's agents.
+pub(crate) struct Agents {
+    /// The node's own file.
+    pub(crate) file: Option<OwnFile>,
+    /// The processors that they run on; none: on all.
+    pub(crate) cpus: Vec<usize>,
+    /// What runs when there is an alarm anywhere in the farm.
+    pub(crate) on_alarm: Option<PathBuf>,
+    /// This node gets no more tasks when it has a critical alarm itself.
+    pub(crate) drains: bool,
+}
 
 /// What holds for all posts of this node.
 pub(crate) struct Ways {
@@ -34,30 +45,22 @@ pub(crate) struct Ways {
     /// Others may link with its posts, at these ports if they are named.
     pub(crate) links: bool,
     pub(crate) ports: Option<(u16, u16)>,
+    /// Where programs tell figures of their own.
+    pub(crate) metrics: PathBuf,
     /// The node's name.
     pub(crate) node: String,
-    /// What runs when there is an alarm anywhere in the farm.
-    pub(crate) on_alarm: Option<PathBuf>,
-    /// This node gets no more tasks when it has a critical alarm itself.
-    pub(crate) drains: bool,
     pub(crate) agents: Agents,
 }
 
 impl Ways {
-    pub(crate) fn of(
-        options: &Options,
-        agents: Agents,
-        (farm, node): (FarmId, &str),
-        running: PathBuf,
-    ) -> Self {
+    pub(crate) fn of(options: &Options, agents: Agents, (farm, node): (FarmId, &str), state: &State) -> Self {
         Self {
             farm,
-            running,
+            running: state.farm_path("running"),
+            metrics: Metrics::folder(&state.path("")),
             links: !options.no_peers,
             ports: options.link_ports,
             node: node.to_owned(),
-            on_alarm: options.on_alarm.clone(),
-            drains: options.drain_on_alarm,
             agents,
         }
     }
@@ -134,11 +137,12 @@ impl<T: Send + 'static> Posts<T> {
                 level: post.order.level,
                 running: ways.running.clone(),
                 ports: ways.ports,
+                metrics: Some(ways.metrics.clone()).filter(|_| post.order.kind == PostKind::Be),
                 node: ways.node.clone(),
-                on_alarm: ways.on_alarm.clone().filter(|_| post.order.kind == PostKind::Ap),
-                drains: ways.drains,
-                file: ways.agents.0.clone().filter(|_| post.order.kind == PostKind::Be),
-                cpus: ways.agents.1.clone(),
+                on_alarm: ways.agents.on_alarm.clone().filter(|_| post.order.kind == PostKind::Ap),
+                drains: ways.agents.drains,
+                file: ways.agents.file.clone().filter(|_| post.order.kind == PostKind::Be),
+                cpus: ways.agents.cpus.clone(),
             };
             // One that cannot be started is tried again like one that ended at once.
             post.process = Process::start(number, begin, say).ok();
@@ -192,7 +196,7 @@ impl<T: Send + 'static> Posts<T> {
             }
         };
         let posts = self.posts.iter().map(of).collect();
-        let (host, links, reacts) = (self.host.clone(), self.ways.links, self.ways.on_alarm.is_some());
+        let (host, links, reacts) = (self.host.clone(), self.ways.links, self.ways.agents.on_alarm.is_some());
         Report { heard, host, links, reacts, posts }
     }
 }

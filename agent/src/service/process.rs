@@ -13,8 +13,8 @@ use starfarm_exec::{Relative, spawn};
 use starfarm_overlay::{Reactor, Watch};
 
 use super::Heard;
-use super::lines::Lines;
 use crate::file::ServiceEntry;
+use crate::lines::Lines;
 
 /// The next process is started after this pause, and each time after twice that, up to the longest, in microseconds.
 const PAUSE_US: u64 = 1_000_000;

@@ -1,4 +1,4 @@
-//! What a program prints, cut into lines and read: `name value`. Lines that are too long, or no such lines, are counted.
+//! What programs say, cut into lines and read: `name value`. Lines that are too long, or no such lines, are counted.
 
 use starfarm_agent_core::named::is_name;
 
@@ -7,7 +7,7 @@ const LINE_BYTES_MAX: usize = 4_096;
 
 /// What was printed and is no whole line yet.
 #[derive(Default)]
-pub(super) struct Lines {
+pub(crate) struct Lines {
     rest: Vec<u8>,
     /// The line is too long: what comes before its end is passed over.
     passes_over: bool,
@@ -15,7 +15,7 @@ pub(super) struct Lines {
 
 impl Lines {
     /// More was printed; `take` hears each value by its name. Returns the number of lines that were none.
-    pub(super) fn read(&mut self, mut bytes: &[u8], mut take: impl FnMut(&str, f64)) -> u64 {
+    pub(crate) fn read(&mut self, mut bytes: &[u8], mut take: impl FnMut(&str, f64)) -> u64 {
         let mut bad = 0;
         while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
             let (piece, after) = (&bytes[..end], &bytes[end + 1..]);
@@ -49,7 +49,7 @@ impl Lines {
 }
 
 /// A line's name and value; none of an empty one.
-fn value(line: &[u8]) -> Result<Option<(&str, f64)>, ()> {
+pub(crate) fn value(line: &[u8]) -> Result<Option<(&str, f64)>, ()> {
     let line = std::str::from_utf8(line).map_err(drop)?;
     let mut words = line.split_ascii_whitespace();
     let Some(name) = words.next() else { return Ok(None) };
