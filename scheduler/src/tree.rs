@@ -2,6 +2,7 @@
 //! fault here costs a picture and never a unit. Its links are on the tree thread.
 
 mod info;
+mod seen;
 mod wishes;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +15,7 @@ use starfarm_overlay::Waker;
 use starfarm_overlay_core::front::{Front, NodeFacts, Settings};
 use starfarm_overlay_core::plan::Features;
 use starfarm_protocol::admin::{JobInfo, JobUsage, MonitorWish, NodeInfo, NodeUsage, Spread};
-use starfarm_protocol::ids::{JobId, JoinKeyId, PublicKey};
+use starfarm_protocol::ids::{JoinKeyId, PublicKey};
 use starfarm_protocol::link::{Counts, Data, Standing, Table};
 use starfarm_protocol::metric::Metric;
 use starfarm_protocol::orders::{Orders, PostId, Report};
@@ -169,11 +170,6 @@ impl Tree {
         self.known().front.strangers(there).into_iter().map(str::to_owned).collect()
     }
 
-    /// Jobs that something was wished of.
-    pub(crate) fn wished(&self) -> Vec<JobId> {
-        self.known().wishes.jobs().collect()
-    }
-
     /// Drops what is of no use any more: old figures, and the posts of nodes that are not there, and of these.
     pub(crate) fn tidy(&self, mut gone: Vec<PublicKey>, now_us: u64) -> Vec<PostId> {
         let tidied = self.with(|known| {
@@ -202,14 +198,6 @@ impl Tree {
         taken.unwrap_or(false)
     }
 
-    /// Forgets what was wished of jobs that this does not hold for.
-    pub(crate) fn keep_wishes(&self, is_live: impl Fn(JobId) -> bool) {
-        self.with(|known| {
-            known.wishes.keep(is_live);
-            known.wishes.renew(&known.front, &mut known.picture);
-        });
-    }
-
     /// What all posts are to measure.
     pub(crate) fn table(&self) -> Table {
         self.known().wishes.table().clone()
@@ -223,10 +211,13 @@ impl Tree {
 
     /// Says of each job what its units use.
     pub(crate) fn fill_jobs(&self, jobs: &mut [JobInfo], now_us: u64) {
-        let all = self.with(|known| known.picture.jobs(now_us)).unwrap_or_default();
-        for job in jobs {
-            job.usage = all.get(&job.id).map(job_usage);
-        }
+        self.with(|known| {
+            let all = known.picture.jobs(now_us);
+            for job in jobs {
+                job.usage = all.get(&job.id).map(job_usage);
+                job.usage_total = known.picture.lives.whole(job.id).map(seen::total);
+            }
+        });
     }
 
     /// Says of each node what its machine uses; their keys must be there.

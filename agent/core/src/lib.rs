@@ -13,6 +13,7 @@
 //! | `running` | what each job's units use, out of the worker's file `running` |
 //! | `group`, `gather` | what a message says, by whose values they are; what all children of a post have told, wave by wave |
 //! | `picture` | what the front knows: the newest figures of each post, and what they come to by job |
+//! | `lives` | what jobs have used from the first moment on, and of late |
 //! | `modules` | types of stages that need nothing from outside |
 //!
 //! Sensors, sockets and files live elsewhere; the clock comes in as an argument.
@@ -24,6 +25,7 @@ mod gather;
 mod graph;
 mod group;
 pub mod ids;
+mod lives;
 mod modules;
 mod picture;
 mod refusal;
@@ -37,6 +39,7 @@ mod words;
 
 pub use gather::Gather;
 pub use group::Figures;
+pub use lives::{LINE_STEP_US, Lives, Points, Span, Told, Total};
 pub use modules::PURE;
 pub use picture::{JobFigures, Picture};
 pub use refusal::Refusal;

@@ -8,15 +8,18 @@
 
 mod grow;
 mod known;
+mod news;
 mod orders;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use starfarm_protocol::admin::PostLoss;
 use starfarm_protocol::ids::PublicKey;
 use starfarm_protocol::link::Standing;
 use starfarm_protocol::orders::{FRONT_LEVEL, Orders, POSTS_MAX, PostId, PostKind, PostReport, Report};
 
 pub use known::{FANOUT, Front, NodeFacts, Post, Settings};
+pub use news::PostNews;
 
 /// So few posts are planned for whenever somebody calls.
 const FEW: usize = 64;
@@ -79,9 +82,12 @@ impl Front {
         }
         (post.state, post.pid) = (told.state, told.pid);
         if post.key != told.key || post.addresses != told.addresses {
+            let is_other = post.key != told.key;
             (post.key, post.since_us, self.dirty) = (told.key, now_us, true);
             post.addresses.clone_from(&told.addresses);
-            post.standing = None;
+            if post.standing.take().is_some() && is_other {
+                self.tell_lost(told.post, PostLoss::ProcessEnded);
+            }
         }
     }
 
@@ -96,7 +102,7 @@ impl Front {
     /// Nothing of a node is wanted any more: it is lost, or was revoked. The posts that it had.
     pub fn forget(&mut self, node: &PublicKey) -> Vec<PostId> {
         let posts = self.nodes.get(node).map(|known| known.posts.clone()).unwrap_or_default();
-        posts.iter().for_each(|post| self.remove(*post));
+        posts.iter().for_each(|post| self.remove(*post, PostLoss::NodeGone));
         self.nodes.remove(node);
         posts
     }
@@ -130,16 +136,16 @@ impl Front {
 
     /// A post tells by its link how it, or one below it, stands.
     pub fn on_standing(&mut self, standing: Standing, now_us: u64) {
-        if let Some(post) = self.posts.get_mut(&standing.post) {
-            post.standing = Some((standing, now_us));
-        }
+        let Some(post) = self.posts.get_mut(&standing.post) else { return };
+        let before = post.standing.replace((standing, now_us)).map(|(before, _)| before.parent);
+        self.tell_stands(standing, before);
     }
 
     /// The tree is to be so from now on, and is planned anew: all CPs go, and others come.
     pub fn form(&mut self, settings: Settings, now_us: u64) {
         self.settings = settings;
         let cps: Vec<_> = self.posts.iter().filter(|(_, post)| post.level > 0).map(|(id, _)| *id).collect();
-        cps.into_iter().for_each(|post| self.remove(post));
+        cps.into_iter().for_each(|post| self.remove(post, PostLoss::Replanned));
         self.posts.values_mut().for_each(|post| post.parent = None);
         (self.collecting, self.dirty) = (None, true);
         self.settle(now_us);

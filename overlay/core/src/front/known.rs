@@ -3,12 +3,13 @@
 use core::net::SocketAddr;
 use std::collections::{BTreeMap, BTreeSet};
 
-use starfarm_protocol::admin::TreeState;
+use starfarm_protocol::admin::{PostLoss, TreeState};
 use starfarm_protocol::ids::PublicKey;
 use starfarm_protocol::link::Standing;
 use starfarm_protocol::orders::{Host, POSTS_MAX, PostId, PostKind, PostOrder, PostState};
 use starfarm_protocol::seal::{PairKey, StaticKey, Vouchers};
 
+use super::news::News;
 use crate::plan::{Features, Strategy};
 
 /// Posts that a front can number: so many bits are left for them beside its incarnation.
@@ -159,6 +160,8 @@ pub struct Front {
     pub(super) too_many_us: Option<u64>,
     /// Posts that were taken away, in all.
     pub(super) lost: u64,
+    /// What became of posts, for who looks on.
+    pub(super) news: News,
 }
 
 impl Front {
@@ -183,6 +186,7 @@ impl Front {
             planned_us: 0,
             too_many_us: None,
             lost: 0,
+            news: News::default(),
         }
     }
 
@@ -205,7 +209,8 @@ impl Front {
         post
     }
 
-    pub(super) fn remove(&mut self, post: PostId) {
+    pub(super) fn remove(&mut self, post: PostId, why: PostLoss) {
+        self.tell_lost(post, why);
         let gone = self.posts.remove(&post).expect("a post is taken away once");
         self.nodes.entry(gone.node).and_modify(|node| node.posts.retain(|of| *of != post));
         (self.dirty, self.lost) = (true, self.lost + 1);

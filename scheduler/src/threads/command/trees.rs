@@ -2,7 +2,9 @@
 
 use starfarm_overlay_core::front::Settings;
 use starfarm_overlay_core::plan::{Strategy, Weights};
-use starfarm_protocol::admin::{ErrorCode, MonitorScope, MonitorWish, PlaceCps, Response};
+use starfarm_protocol::admin::{
+    ErrorCode, MonitorScope, MonitorWish, PlaceCps, Response, Subject, UsageLine,
+};
 
 use super::desk::Desk;
 use crate::answers::error;
@@ -20,6 +22,12 @@ pub(super) fn whole(desk: &Desk) -> Response {
         .tree
         .as_ref()
         .map_or_else(no_tree, |tree| Response::Tree(tree.info(desk.house.shared.now_us())))
+}
+
+/// What a job or node used of late; nothing where nobody looks.
+pub(super) fn line(desk: &Desk, subject: &Subject) -> Response {
+    let tree = desk.house.tree.as_ref();
+    Response::UsageLine(tree.map_or_else(UsageLine::default, |tree| tree.line(subject)))
 }
 
 /// Plans the tree anew.
