@@ -184,7 +184,7 @@ function card(report: Report, colours: Colours, view: View, job: JobMeta, zoom: 
       h("span", {}, `${doneShare(job)} of ${count(job.units)} units`),
       // The others are of no one job: nobody certified them together.
       h("span", {}, job.job !== 0 && dot(tone), job.job === 0 ? "" : job.certificate ? word : "no certificate"),
-      strip(report, colours, job), usage(report, job)),
+      h("span", { class: "over" }, strip(report, colours, job), usage(report, job))),
     place);
   const fill = () => {
     if (made.open) place.replaceChildren(h("button", { type: "button", click: zoom }, "show its time on the timeline"), body(report, view, job));

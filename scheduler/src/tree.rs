@@ -10,11 +10,11 @@ use std::net::TcpStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crossbeam_channel::Sender;
-use starfarm_agent_core::{Figures, JobFigures, Picture, Summary, Triples};
+use starfarm_agent_core::{Figures, Picture, Summary, Triples};
 use starfarm_overlay::Waker;
 use starfarm_overlay_core::front::{Front, NodeFacts, Settings};
 use starfarm_overlay_core::plan::Features;
-use starfarm_protocol::admin::{JobInfo, JobUsage, MonitorWish, NodeInfo, NodeUsage, Spread};
+use starfarm_protocol::admin::{MonitorWish, NodeInfo, NodeUsage, Spread};
 use starfarm_protocol::ids::{JoinKeyId, PublicKey};
 use starfarm_protocol::link::{Counts, Data, Standing, Table};
 use starfarm_protocol::metric::Metric;
@@ -209,17 +209,6 @@ impl Tree {
         known.front.posts().any(|(id, _)| known.front.node_of(id).is_some_and(|(_, of)| of == name))
     }
 
-    /// Says of each job what its units use.
-    pub(crate) fn fill_jobs(&self, jobs: &mut [JobInfo], now_us: u64) {
-        self.with(|known| {
-            let all = known.picture.jobs(now_us);
-            for job in jobs {
-                job.usage = all.get(&job.id).map(job_usage);
-                job.usage_total = known.picture.lives.whole(job.id).map(seen::total);
-            }
-        });
-    }
-
     /// Says of each node what its machine uses; their keys must be there.
     pub(crate) fn fill_nodes(&self, nodes: &mut [NodeInfo], now_us: u64) {
         let known = self.known();
@@ -247,20 +236,6 @@ fn spread(figures: &Figures, metric: Metric, unit: f64) -> Option<Spread> {
     let Summary { count, sum, min, max } = *figures.get(&metric)?;
     let (min, max, sum) = (min as f64 / unit, max as f64 / unit, sum as f64 / unit);
     Some(Spread { min, avg: sum / count as f64, max, sum })
-}
-
-fn job_usage(job: &JobFigures) -> JobUsage {
-    let of = |metric, unit| spread(&job.figures, metric, unit);
-    JobUsage {
-        cpu_cores: of(Metric::Cpu, MILLIONTHS),
-        memory_bytes: of(Metric::Memory, 1.0),
-        gpu: of(Metric::Gpu, MILLIONTHS),
-        io_bytes_per_s: of(Metric::Io, 1.0),
-        units: job.units,
-        from: job.from,
-        of: job.of,
-        age_seconds: job.age_us as f64 / 1e6,
-    }
 }
 
 fn node_usage(figures: &Figures, age_us: u64) -> NodeUsage {

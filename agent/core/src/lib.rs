@@ -38,10 +38,10 @@ mod values;
 mod words;
 
 pub use gather::Gather;
-pub use group::Figures;
+pub use group::{Figures, JobFigures};
 pub use lives::{LINE_STEP_US, Lives, Points, Span, Told, Total};
 pub use modules::PURE;
-pub use picture::{JobFigures, Picture};
+pub use picture::Picture;
 pub use refusal::Refusal;
 pub use runtime::{Losses, Runtime};
 pub use stage::{Context, Module, Stage, Type};

@@ -7,8 +7,7 @@ use starfarm_protocol::ids::JobId;
 use starfarm_protocol::metric::Metric;
 use starfarm_protocol::orders::PostId;
 
-use crate::group::{Figures, Group};
-use crate::picture::JobFigures;
+use crate::group::{Figures, Group, JobFigures};
 
 /// Jobs that have not ended, and those that have, at most: the first ones, and the latest.
 const JOBS_MAX: usize = 10_000;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::orders::PostId;
 
-use crate::group::{AHEAD_US, Figures, Group, groups};
+use crate::group::{AHEAD_US, Figures, Group, JobFigures, groups};
 use crate::lives::Lives;
 use crate::values::Triples;
 
@@ -33,21 +33,6 @@ pub struct Picture {
     of_posts: BTreeMap<PostId, u64>,
     /// What jobs have used until now.
     pub lives: Lives,
-}
-
-/// What a job uses.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct JobFigures {
-    /// By unit.
-    pub figures: Figures,
-    /// Units that the figures are of.
-    pub units: u64,
-    /// Posts that the figures are from.
-    pub from: u64,
-    /// Posts that run the job, as far as they were heard.
-    pub of: u64,
-    /// Age of the oldest of the figures, in microseconds.
-    pub age_us: u64,
 }
 
 impl Picture {

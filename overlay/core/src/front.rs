@@ -141,6 +141,24 @@ impl Front {
         self.tell_stands(standing, before);
     }
 
+    /// A post has told how it stands; `before` is the parent that it had when it told last.
+    fn tell_stands(&mut self, standing: Standing, before: Option<PostId>) {
+        if before == Some(standing.parent) {
+            return;
+        }
+        let (post, parent) = (standing.post, standing.parent);
+        let (kind, node) = (self.posts[&post].kind, self.name_of(post));
+        self.news.push(match before {
+            None => PostNews::Up { post, kind, node, parent },
+            Some(_) => PostNews::Adopted { post, kind, node, parent },
+        });
+    }
+
+    /// What befell posts since this was asked last, and how much more did that there was no room for.
+    pub fn take_news(&mut self) -> (Vec<PostNews>, u64) {
+        self.news.take()
+    }
+
     /// The tree is to be so from now on, and is planned anew: all CPs go, and others come.
     pub fn form(&mut self, settings: Settings, now_us: u64) {
         self.settings = settings;

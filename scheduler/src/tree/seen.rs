@@ -3,16 +3,27 @@
 
 use std::collections::BTreeSet;
 
-use starfarm_agent_core::{LINE_STEP_US, Points, Span, Told, Total};
+use starfarm_agent_core::{JobFigures, LINE_STEP_US, Points, Span, Told, Total};
 use starfarm_events::{Event, JobUsage};
 use starfarm_overlay_core::front::PostNews;
-use starfarm_protocol::admin::{JobTotalUsage, Spread, Subject, UsageLine, UsageSpan};
+use starfarm_protocol::admin::{self, JobInfo, JobTotalUsage, Spread, Subject, UsageLine, UsageSpan};
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::metric::Metric;
 
-use super::{Known, MILLIONTHS, Tree};
+use super::{Known, MILLIONTHS, Tree, spread as now};
 
 impl Tree {
+    /// Says of each job what its units use.
+    pub(crate) fn fill_jobs(&self, jobs: &mut [JobInfo], now_us: u64) {
+        self.with(|known| {
+            let all = known.picture.jobs(now_us);
+            for job in jobs {
+                job.usage = all.get(&job.id).map(job_usage);
+                job.usage_total = known.picture.lives.whole(job.id).map(total);
+            }
+        });
+    }
+
     /// What has happened since this was asked last, to be told to the log, and how much more did that there was no room for.
     pub(crate) fn happened(&self, now_us: u64) -> (Vec<Event>, u64) {
         let happened = self.with(|known| {
@@ -84,6 +95,20 @@ fn of_post(news: PostNews) -> Event {
     }
 }
 
+fn job_usage(job: &JobFigures) -> admin::JobUsage {
+    let of = |metric, unit| now(&job.figures, metric, unit);
+    admin::JobUsage {
+        cpu_cores: of(Metric::Cpu, MILLIONTHS),
+        memory_bytes: of(Metric::Memory, 1.0),
+        gpu: of(Metric::Gpu, MILLIONTHS),
+        io_bytes_per_s: of(Metric::Io, 1.0),
+        units: job.units,
+        from: job.from,
+        of: job.of,
+        age_seconds: job.age_us as f64 / 1e6,
+    }
+}
+
 /// A figure over a time; none where it was never known, or for no time.
 fn spread(span: &Span, metric: Metric, unit: f64) -> Option<Spread> {
     let Total { min, max, sum, weight, .. } = *span.totals.get(&metric)?;
@@ -138,7 +163,7 @@ fn of_job(job: JobId, told: &Told) -> Event {
 }
 
 /// What a job has used in all.
-pub(super) fn total(span: &Span) -> JobTotalUsage {
+fn total(span: &Span) -> JobTotalUsage {
     let of = |metric, unit| spread(span, metric, unit);
     let total = |metric| span.totals.get(&metric);
     JobTotalUsage {

@@ -9,7 +9,7 @@ use starfarm_protocol::link::Standing;
 use starfarm_protocol::orders::{Host, POSTS_MAX, PostId, PostKind, PostOrder, PostState};
 use starfarm_protocol::seal::{PairKey, StaticKey, Vouchers};
 
-use super::news::News;
+use super::news::{News, PostNews};
 use crate::plan::{Features, Strategy};
 
 /// Posts that a front can number: so many bits are left for them beside its incarnation.
@@ -214,6 +214,17 @@ impl Front {
         let gone = self.posts.remove(&post).expect("a post is taken away once");
         self.nodes.entry(gone.node).and_modify(|node| node.posts.retain(|of| *of != post));
         (self.dirty, self.lost) = (true, self.lost + 1);
+    }
+
+    /// A post, or its process, is lost; it is still among the posts.
+    pub(super) fn tell_lost(&mut self, post: PostId, why: PostLoss) {
+        let (kind, node) = (self.posts[&post].kind, self.name_of(post));
+        self.news.push(PostNews::Lost { post, kind, node, why });
+    }
+
+    /// The name of the node that has a post.
+    pub(super) fn name_of(&self, post: PostId) -> String {
+        self.node_of(post).map(|(_, name)| name.to_owned()).unwrap_or_default()
     }
 
     /// How the tree is to be.

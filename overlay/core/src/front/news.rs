@@ -2,10 +2,7 @@
 //! in the tree goes by it, and whoever does not fetch it in time misses some.
 
 use starfarm_protocol::admin::PostLoss;
-use starfarm_protocol::link::Standing;
 use starfarm_protocol::orders::{PostId, PostKind};
-
-use super::known::Front;
 
 /// News that wait at most: those of a tree of some thousand posts that is planned anew. More are counted.
 const NEWS_MAX: usize = 16_384;
@@ -56,43 +53,17 @@ pub(super) struct News {
 }
 
 impl News {
-    fn push(&mut self, news: PostNews) {
+    pub(super) fn push(&mut self, news: PostNews) {
         if self.waiting.len() < NEWS_MAX {
             self.waiting.push(news);
         } else {
             self.missed += 1;
         }
     }
-}
 
-impl Front {
-    /// What befell posts since this was asked last, and how much more did that there was no room for.
-    pub fn take_news(&mut self) -> (Vec<PostNews>, u64) {
-        let News { waiting, missed } = std::mem::take(&mut self.news);
+    /// What waits, and how much more there was no room for; then nothing does.
+    pub(super) fn take(&mut self) -> (Vec<PostNews>, u64) {
+        let Self { waiting, missed } = std::mem::take(self);
         (waiting, missed)
-    }
-
-    fn name_of(&self, post: PostId) -> String {
-        self.node_of(post).map(|(_, name)| name.to_owned()).unwrap_or_default()
-    }
-
-    /// A post has told how it stands; `before` is the parent that it had when it told last.
-    pub(super) fn tell_stands(&mut self, standing: Standing, before: Option<PostId>) {
-        if before == Some(standing.parent) {
-            return;
-        }
-        let (post, parent) = (standing.post, standing.parent);
-        let kind = self.posts[&post].kind;
-        let node = self.name_of(post);
-        self.news.push(match before {
-            None => PostNews::Up { post, kind, node, parent },
-            Some(_) => PostNews::Adopted { post, kind, node, parent },
-        });
-    }
-
-    /// A post, or its process, is lost; it is still among the posts.
-    pub(super) fn tell_lost(&mut self, post: PostId, why: PostLoss) {
-        let (kind, node) = (self.posts[&post].kind, self.name_of(post));
-        self.news.push(PostNews::Lost { post, kind, node, why });
     }
 }
