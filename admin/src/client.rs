@@ -16,7 +16,7 @@ use starfarm_protocol::admin::frames::{FrameError, FrameReader, frame};
 use starfarm_protocol::admin::pieces::{self, PIECE_BYTES_MAX, Pieces};
 use starfarm_protocol::admin::{
     AlarmsInfo, EventLine, Explanation, GraphInfo, JobCommand, JobInfo, NodeInfo, PlaceCps, Request,
-    Response, StatusInfo, Subject, TreeInfo,
+    Response, StatusInfo, Subject, TreeInfo, UsageLine,
 };
 use starfarm_protocol::ids::{ContentHash, JobId};
 use starfarm_protocol::units::Units;
@@ -287,6 +287,11 @@ impl Client {
         ask!(self, &Request::Graph { node: node.to_owned() }, Response::Graph(graph) => graph)
     }
 
+    /// What a job or node used of late.
+    pub(crate) fn usage_line(&mut self, subject: Subject) -> Result<UsageLine, Failure> {
+        ask!(self, &Request::UsageLine(subject), Response::UsageLine(line) => line)
+    }
+
     /// Has the tree planned anew; the tree as it begins to be then.
     pub(crate) fn form_tree(&mut self, strategy: PlaceCps, fanout: u32) -> Result<TreeInfo, Failure> {
         ask!(self, &Request::FormTree { strategy, fanout }, Response::Tree(tree) => tree)
@@ -342,6 +347,7 @@ fn asks_only(request: &Request) -> bool {
             | Request::Merged { .. }
             | Request::Tree
             | Request::Alarms
+            | Request::UsageLine(_)
             | Request::Fetch { .. }
     )
 }

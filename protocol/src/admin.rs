@@ -37,8 +37,8 @@ pub use node::{DeviceInfo, DevicesInfo, NetworkInfo, NodeInfo, RateInfo};
 pub use output::{ArchiveInfo, OutputInfo, OutputLoss, StreamInfo};
 pub use results::{FailedInfo, HitInfo, LostOutputs, ResultsPage};
 pub use status::StatusInfo;
-pub use tree::{MonitorScope, MonitorWish, PlaceCps, PostInfo, TreeInfo, TreeState, TreeSummary};
-pub use usage::{JobUsage, NodeUsage, Spread};
+pub use tree::{MonitorScope, MonitorWish, PlaceCps, PostInfo, PostLoss, TreeInfo, TreeState, TreeSummary};
+pub use usage::{JobTotalUsage, JobUsage, NodeUsage, Spread, UsageLine, UsageSpan};
 
 /// Version of the JSON that the command line prints: the value of `schema` in each document is
 /// `starfarm/NAME/VERSION`.
@@ -98,6 +98,8 @@ pub enum Request {
     Alarms,
     /// The graph of a node's agent; answered with `Graph`.
     Graph { node: String },
+    /// What a job or a node used in the last two minutes; answered with `UsageLine`, an empty one where nothing is known.
+    UsageLine(Subject),
     /// The tree is planned anew, and is to be so from now on.
     FormTree { strategy: PlaceCps, fanout: u32 },
     /// What is to be measured, and how often.
@@ -228,6 +230,8 @@ pub enum Response {
     Alarms(AlarmsInfo),
     /// An agent's graph.
     Graph(GraphInfo),
+    /// What something used of late.
+    UsageLine(UsageLine),
     /// Keys.
     Keys(Vec<KeyInfo>),
     /// Text of a join file.
@@ -349,6 +353,9 @@ pub struct JobInfo {
     /// What its units use that run; null where the monitor knows nothing of it.
     #[serde(default)]
     pub usage: Option<JobUsage>,
+    /// What its units have used in all; null where the monitor knows nothing of it, or the scheduler has started since.
+    #[serde(default)]
+    pub usage_total: Option<JobTotalUsage>,
 }
 
 /// What a unit takes of its node while it runs.

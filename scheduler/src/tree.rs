@@ -4,6 +4,7 @@
 mod alarms;
 mod asks;
 mod info;
+mod seen;
 mod wishes;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,18 +13,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crossbeam_channel::Sender;
 use starfarm_agent_core::named::{Amount, Amounts};
-use starfarm_agent_core::{Figures, JobFigures, Picture, Summary, Triples};
+use starfarm_agent_core::{Figures, Picture, Summary, Triples};
 use starfarm_overlay::Waker;
 use starfarm_overlay_core::front::{Front, NodeFacts, Settings};
 use starfarm_overlay_core::plan::Features;
-use starfarm_protocol::admin::{JobInfo, JobUsage, MonitorWish, NodeInfo, NodeUsage, Spread};
-use starfarm_protocol::ids::{JobId, JoinKeyId, PublicKey};
+use starfarm_protocol::admin::{MonitorWish, NodeInfo, NodeUsage, Spread};
+use starfarm_protocol::ids::{JoinKeyId, PublicKey};
 use starfarm_protocol::link::{Answer, Counts, Data, Standing, Table};
 use starfarm_protocol::metric::Metric;
 use starfarm_protocol::orders::{Orders, PostId, Report};
 use starfarm_protocol::seal::Vouchers;
 use starfarm_protocol::seal::stream::Stream;
-use starfarm_protocol::terms::Monitored;
 use starfarm_scheduler_core::OnRoll;
 use tokio::sync::oneshot;
 
@@ -181,11 +181,6 @@ impl Tree {
         self.known().front.strangers(there).into_iter().map(str::to_owned).collect()
     }
 
-    /// Jobs that something was wished of.
-    pub(crate) fn wished(&self) -> Vec<JobId> {
-        self.known().wishes.jobs().collect()
-    }
-
     /// Drops what is of no use any more: old figures, and the posts of nodes that are not there, and of these.
     pub(crate) fn tidy(&self, mut gone: Vec<PublicKey>, now_us: u64) -> Vec<PostId> {
         let tidied = self.with(|known| {
@@ -215,14 +210,6 @@ impl Tree {
         });
         let _ = self.waker.wake();
         taken.unwrap_or(false)
-    }
-
-    /// Forgets what was wished of jobs that this does not hold for; so much the files of live ones say.
-    pub(crate) fn keep_wishes(&self, is_live: impl Fn(JobId) -> bool, files: BTreeMap<JobId, Monitored>) {
-        self.with(|known| {
-            known.wishes.keep(is_live, files);
-            known.wishes.renew(&known.front, &mut known.picture);
-        });
     }
 
     /// What all posts are to measure.
@@ -259,14 +246,6 @@ impl Tree {
     pub(crate) fn has_node(&self, name: &str) -> bool {
         let known = self.known();
         known.front.posts().any(|(id, _)| known.front.node_of(id).is_some_and(|(_, of)| of == name))
-    }
-
-    /// Says of each job what its units use.
-    pub(crate) fn fill_jobs(&self, jobs: &mut [JobInfo], now_us: u64) {
-        let all = self.with(|known| known.picture.jobs(now_us)).unwrap_or_default();
-        for job in jobs {
-            job.usage = all.get(&job.id).map(job_usage);
-        }
     }
 
     /// Says of each node what its machine uses; their keys must be there.
@@ -307,21 +286,6 @@ fn spread_of(Amount { count, sum, min, max }: Amount) -> Spread {
 
 fn sums(named: &Amounts) -> BTreeMap<String, f64> {
     named.iter().map(|(name, amount)| (name.to_owned(), amount.sum)).collect()
-}
-
-fn job_usage(job: &JobFigures) -> JobUsage {
-    let of = |metric, unit| spread(&job.figures, metric, unit);
-    JobUsage {
-        cpu_cores: of(Metric::Cpu, MILLIONTHS),
-        memory_bytes: of(Metric::Memory, 1.0),
-        gpu: of(Metric::Gpu, MILLIONTHS),
-        io_bytes_per_s: of(Metric::Io, 1.0),
-        named: job.named.iter().map(|(name, amount)| (name.to_owned(), spread_of(amount))).collect(),
-        units: job.units,
-        from: job.from,
-        of: job.of,
-        age_seconds: job.age_us as f64 / 1e6,
-    }
 }
 
 fn node_usage(figures: &Figures, age_us: u64) -> NodeUsage {

@@ -18,6 +18,7 @@ use crate::human;
 use crate::output::table::{Cell, Column, Table, left, right};
 use crate::output::{Document, Style};
 use hosts::Needs;
+pub(super) use posts::{in_short, rows};
 
 /// The front end's host in a topology file: nobody has said its name.
 const FRONT: &str = "scheduler";

@@ -17,10 +17,10 @@ use starfarm_protocol::admin::frames::FrameReader;
 use starfarm_protocol::admin::pieces::answer_frames;
 use starfarm_protocol::admin::{
     AlarmInfo, AlarmPath, AlarmsInfo, ConflictInfo, DoubtfulInfo, EdgeInfo, Error, ErrorCode, EventLine,
-    Explanation, Fact, FactValue, FailedInfo, GraphInfo, GraphTimer, HitInfo, JobInfo, JobUsage, KeyInfo,
-    LostOutputs, NeedsInfo, NodeInfo, OutputInfo, OutputLoss, PlaceCps, PostInfo, Reason, Refusal, Request,
-    Response, ResultsPage, Rule, SizeInfo, Spread, StageInfo, StatusInfo, StreamInfo, Subject, TreeInfo,
-    TreeState, TreeSummary, TrustInfo, UntrueInfo,
+    Explanation, Fact, FactValue, FailedInfo, GraphInfo, GraphTimer, HitInfo, JobInfo, JobTotalUsage,
+    JobUsage, KeyInfo, LostOutputs, NeedsInfo, NodeInfo, OutputInfo, OutputLoss, PlaceCps, PostInfo, Reason,
+    Refusal, Request, Response, ResultsPage, Rule, SizeInfo, Spread, StageInfo, StatusInfo, StreamInfo,
+    Subject, TreeInfo, TreeState, TreeSummary, TrustInfo, UntrueInfo,
 };
 use starfarm_protocol::ids::{ContentHash, FarmId, JobId, NodeId, PublicKey};
 use starfarm_protocol::join::JoinFile;
@@ -167,6 +167,7 @@ fn job(id: u64) -> JobInfo {
         needs: (id == 7).then_some(NeedsInfo { slots: 4, memory_bytes: 2 << 30, gpus: 0.5 }),
         merge: None,
         usage: (id == 7).then_some(usage()),
+        usage_total: (id == 7).then_some(usage_total()),
         trust: Some(TrustInfo {
             check: Share::of_millionths(10_000).unwrap(),
             units_checked: Units(7),
@@ -406,6 +407,21 @@ pub(crate) fn long_output() -> Vec<u8> {
 fn usage() -> JobUsage {
     let cores = Spread { min: 0.5, avg: 0.75, max: 1.0, sum: 1.5 };
     JobUsage { cpu_cores: Some(cores), units: 2, from: 1, of: 2, age_seconds: 0.5, ..JobUsage::default() }
+}
+
+fn usage_total() -> JobTotalUsage {
+    let bytes = Spread { min: 1e6, avg: 2e6, max: 3e6, sum: 4e6 };
+    JobTotalUsage {
+        seconds: 8.0,
+        cpu_seconds: Some(12.0),
+        cpu_cores: usage().cpu_cores,
+        memory_bytes: Some(bytes),
+        memory_bytes_max: Some(5e6),
+        units: 2,
+        from: 1,
+        of: 2,
+        ..JobTotalUsage::default()
+    }
 }
 
 fn failed_unit() -> FailedInfo {

@@ -213,12 +213,18 @@ impl Gather {
         let at_us = wave * period_us;
         of.parts.retain(|_, part| part.at_us.saturating_add(KNOWN_US) > at_us);
         let mut sum: Option<Group> = None;
-        for part in of.parts.values().filter(|part| !part.what.is_over()) {
+        for part in of.parts.values() {
+            let is_over = part.what.is_over();
             let none = || Group { at_us, ..part.what.emptied() };
             let sum = sum.get_or_insert_with(none);
-            sum.of += part.what.of;
+            let mut told = part.what.clone();
+            if is_over {
+                // What its last units used counts, and nobody there runs it.
+                (told.from, told.of) = (0, 0);
+            }
+            sum.of += told.of;
             if part.at_us / period_us + 1 >= wave {
-                sum.add(&part.what);
+                sum.add(&told);
             }
         }
         of.parts.retain(|_, part| !part.what.is_over());

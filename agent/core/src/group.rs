@@ -14,6 +14,23 @@ use crate::values::{Message, Triples};
 /// Figures by metric.
 pub type Figures = BTreeMap<Metric, Summary>;
 
+/// What a job uses.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct JobFigures {
+    /// By unit.
+    pub figures: Figures,
+    /// Those that have names only.
+    pub named: Amounts,
+    /// Units that the figures are of.
+    pub units: u64,
+    /// Posts that the figures are from.
+    pub from: u64,
+    /// Posts that run the job, as far as they were heard.
+    pub of: u64,
+    /// Age of the oldest of the figures, in microseconds.
+    pub age_us: u64,
+}
+
 /// Values that are about the same.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Group {

@@ -16,6 +16,7 @@
 //! | `config` | what a file adds to a graph: all of it, or nothing |
 //! | `picture` | what the front knows: the newest figures of each post, and what they come to by job |
 //! | `alarms` | what somebody must know, said until that one knows it |
+//! | `lives` | what jobs have used from the first moment on, and of late |
 //! | `modules` | types of stages that need nothing from outside |
 //!
 //! Sensors, sockets and files live elsewhere; the clock comes in as an argument.
@@ -30,6 +31,7 @@ mod gather;
 mod graph;
 mod group;
 pub mod ids;
+mod lives;
 mod modules;
 pub mod named;
 mod peers;
@@ -44,10 +46,11 @@ mod values;
 mod words;
 
 pub use gather::Gather;
-pub use group::Figures;
+pub use group::{Figures, JobFigures};
+pub use lives::{LINE_STEP_US, Lives, Points, Span, Told, Total};
 pub use modules::PURE;
 pub use peers::Peers;
-pub use picture::{JobFigures, Picture};
+pub use picture::Picture;
 pub use refusal::Refusal;
 pub use runtime::{Losses, Runtime};
 pub use stage::{Context, Module, Stage, Type};

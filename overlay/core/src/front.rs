@@ -8,16 +8,19 @@
 
 mod grow;
 mod known;
+mod news;
 mod orders;
 mod roots;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use starfarm_protocol::admin::PostLoss;
 use starfarm_protocol::ids::PublicKey;
 use starfarm_protocol::link::Standing;
 use starfarm_protocol::orders::{FRONT_LEVEL, Orders, POSTS_MAX, PostId, PostKind, PostReport, Report};
 
 pub use known::{FANOUT, Front, NodeFacts, Post, Settings};
+pub use news::PostNews;
 
 /// So few posts are planned for whenever somebody calls.
 const FEW: usize = 64;
@@ -55,7 +58,11 @@ impl Front {
     fn learn(&mut self, node: PublicKey, told: &PostReport, now_us: u64) {
         if self.learn_root(node, told, now_us) {
             let post = self.roots.get_mut(told.post).expect("it was just seen there");
-            self.dirty |= post.hear(told, now_us);
+            let (is_new, was_linked) = post.hear(told, now_us);
+            self.dirty |= is_new;
+            if was_linked {
+                self.tell_lost(told.post, PostLoss::ProcessEnded);
+            }
             return;
         }
         let known = self.nodes.get_mut(&node).expect("its report is read");
@@ -80,7 +87,11 @@ impl Front {
         }
         let post = self.posts.get_mut(&told.post).expect("its node lists it");
         assert_eq!(post.node, node, "no other node lists it");
-        self.dirty |= post.hear(told, now_us);
+        let (is_new, was_linked) = post.hear(told, now_us);
+        self.dirty |= is_new;
+        if was_linked {
+            self.tell_lost(told.post, PostLoss::ProcessEnded);
+        }
     }
 
     /// Each node has a back end.
@@ -94,7 +105,7 @@ impl Front {
     /// Nothing of a node is wanted any more: it is lost, or was revoked. The posts that it had.
     pub fn forget(&mut self, node: &PublicKey) -> Vec<PostId> {
         let posts = self.nodes.get(node).map(|known| known.posts.clone()).unwrap_or_default();
-        posts.iter().for_each(|post| self.remove(*post));
+        posts.iter().for_each(|post| self.remove(*post, PostLoss::NodeGone));
         self.nodes.remove(node);
         posts.into_iter().chain(self.roots.forget(node)).collect()
     }
@@ -129,16 +140,35 @@ impl Front {
     /// A post tells by its link how it, or one below it, stands.
     pub fn on_standing(&mut self, standing: Standing, now_us: u64) {
         let of_tree = self.posts.get_mut(&standing.post);
-        if let Some(post) = of_tree.or_else(|| self.roots.get_mut(standing.post)) {
-            post.standing = Some((standing, now_us));
+        let Some(post) = of_tree.or_else(|| self.roots.get_mut(standing.post)) else { return };
+        let before = post.standing.replace((standing, now_us)).map(|(before, _)| before.parent);
+        self.tell_stands(standing, before);
+    }
+
+    /// A post has told how it stands; `before` is the parent that it had when it told last.
+    fn tell_stands(&mut self, standing: Standing, before: Option<PostId>) {
+        if before == Some(standing.parent) {
+            return;
         }
+        let (post, parent) = (standing.post, standing.parent);
+        let kind = self.post(post).expect("it was just seen there").kind;
+        let node = self.name_of(post);
+        self.news.push(match before {
+            None => PostNews::Up { post, kind, node, parent },
+            Some(_) => PostNews::Adopted { post, kind, node, parent },
+        });
+    }
+
+    /// What befell posts since this was asked last, and how much more did that there was no room for.
+    pub fn take_news(&mut self) -> (Vec<PostNews>, u64) {
+        self.news.take()
     }
 
     /// The tree is to be so from now on, and is planned anew: all CPs go, and others come.
     pub fn form(&mut self, settings: Settings, now_us: u64) {
         self.settings = settings;
         let cps: Vec<_> = self.posts.iter().filter(|(_, post)| post.level > 0).map(|(id, _)| *id).collect();
-        cps.into_iter().for_each(|post| self.remove(post));
+        cps.into_iter().for_each(|post| self.remove(post, PostLoss::Replanned));
         self.posts.values_mut().for_each(|post| post.parent = None);
         (self.collecting, self.dirty) = (None, true);
         self.settle(now_us);

@@ -223,6 +223,7 @@ impl Farm {
             merge: None,
             trust: None,
             usage: None,
+            usage_total: None,
         }
     }
 

@@ -2,11 +2,13 @@
 //! nothing that counts: the farm goes on without it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender, bounded};
+use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
+use starfarm_agent_core::LINE_STEP_US;
 use starfarm_overlay::{Children, Happening, LinkId, Reactor, Said, this_host};
 use starfarm_overlay_core::front::Front;
 use starfarm_overlay_core::lanes::Lane;
@@ -115,7 +117,8 @@ struct Root<'a> {
 /// What the farm says of itself.
 struct Answer {
     roll: Vec<OnRoll>,
-    /// Of the jobs that something was wished of, those that have not ended.
+    /// Jobs that it was asked about, and those of them that have not ended.
+    asked: BTreeSet<JobId>,
     live: BTreeSet<JobId>,
     /// What the files of jobs say of their measurement.
     monitored: BTreeMap<JobId, Monitored>,
@@ -123,7 +126,7 @@ struct Answer {
 
 impl Root<'_> {
     fn run(mut self, reactor: &mut Reactor, arrivals: &Receiver<Arrival>) -> std::io::Result<()> {
-        let (mut happenings, mut tidy_us, mut roll_us) = (Vec::new(), 0, 0);
+        let (mut happenings, mut tidy_us, mut roll_us, mut step_us) = (Vec::new(), 0, 0, 0);
         let shared = Arc::clone(&self.house.shared);
         let clock = || shared.now_us();
         while !shared.stopping() {
@@ -153,11 +156,17 @@ impl Root<'_> {
             self.tree.stands(self.children.count() as u32, self.children.counts((0, 0), self.late));
             self.pick_up(now_us);
             self.bells.extend(self.tree.settle(now_us));
+            if now_us >= step_us {
+                // After a pause none is made up for.
+                step_us = if now_us > step_us + LINE_STEP_US { now_us } else { step_us } + LINE_STEP_US;
+                self.tree.step(now_us);
+            }
             if !self.bells.is_empty() || now_us >= roll_us {
                 roll_us = now_us + ROLL_US;
                 self.drain.extend(self.tree.tidy_alarms(now_us));
                 self.ask();
             }
+            self.tell(now_us);
             if now_us >= tidy_us {
                 tidy_us = now_us + TIDY_US;
                 self.tidy(reactor, now_us);
@@ -178,7 +187,7 @@ impl Root<'_> {
     /// Has the dispatcher ring for new orders, and say which nodes there are. Nobody waits for that, and it waits for nobody:
     /// what it says is picked up at the next turn.
     fn ask(&mut self) {
-        let (bells, jobs, answer) = (self.bells.clone(), self.tree.wished(), Arc::clone(&self.answer));
+        let (bells, asked, answer) = (self.bells.clone(), self.tree.jobs_to_ask(), Arc::clone(&self.answer));
         let drain = self.drain.clone();
         let act = move |farm: &mut starfarm_scheduler_core::Farm, _: u64, deeds: &mut Deeds| {
             farm.ring(&bells);
@@ -187,9 +196,10 @@ impl Root<'_> {
                 let _ = farm.command_node(&node, NodeCommand::Drain, deeds);
             }
             let roll = farm.roll();
-            let live = jobs.into_iter().filter(|job| farm.has_live(*job)).collect();
+            let live = asked.iter().copied().filter(|job| farm.has_live(*job)).collect();
             let monitored = farm.monitored();
-            *answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(Answer { roll, live, monitored });
+            let said = Answer { roll, asked, live, monitored };
+            *answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(said);
             Response::Done
         };
         let question = Question { act: Box::new(act), reply: oneshot::channel().0 };
@@ -200,12 +210,26 @@ impl Root<'_> {
         }
     }
 
+    /// Tells the log what has happened, by the dispatcher, so that its times ascend. Nobody waits for that: without room it
+    /// counts as missing.
+    fn tell(&self, now_us: u64) {
+        let (events, missed) = self.tree.happened(now_us);
+        let unheard = if events.is_empty() {
+            missed
+        } else {
+            let count = events.len() as u64;
+            let told = self.dispatcher.try_send(Input::Events(events));
+            if let Err(TrySendError::Full(_)) = told { missed + count } else { missed }
+        };
+        self.house.shared.unheard.fetch_add(unheard, Ordering::Relaxed);
+    }
+
     /// Takes up what the farm has said.
     fn pick_up(&mut self, now_us: u64) {
         let answer = self.answer.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(Answer { roll, live, monitored }) = answer else { return };
+        let Some(Answer { roll, asked, live, monitored }) = answer else { return };
         let roll = self.tree.on_roll(roll, now_us);
-        self.tree.keep_wishes(|job| live.contains(&job), monitored);
+        self.tree.on_live((&asked, &live), monitored, now_us);
         // Nodes that are there, and of which the tree knows nothing: it may have forgotten them.
         if now_us >= self.strangers_us {
             self.strangers_us = now_us + STRANGERS_US;

@@ -133,6 +133,17 @@ fn the_next_wave_ends_the_one_before() {
 }
 
 #[test]
+fn what_the_last_units_used_is_not_lost() {
+    let mut post = Post::new();
+    let s = SECOND_US;
+    post.tell(1, s, s, job(7, 1, 5));
+    post.tell(2, s, s, job(7, 1, 6));
+    assert_eq!(post.tell(1, 2 * s, 2 * s, job(7, 0, 4)), NOTHING);
+    assert_eq!(post.tell(2, 2 * s, 2 * s, job(7, 1, 7)), ["job 7 at 2: 1 units of 1/1 nodes, 11"]);
+    assert_eq!(post.tell(2, 3 * s, 3 * s, job(7, 0, 3)), ["job 7 at 3: 0 units of 0/0 nodes, 3"]);
+}
+
+#[test]
 fn a_job_that_nobody_runs_any_more_is_told_of_once() {
     let mut post = Post::new();
     let s = SECOND_US;

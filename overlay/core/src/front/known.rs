@@ -3,12 +3,13 @@
 use core::net::SocketAddr;
 use std::collections::{BTreeMap, BTreeSet};
 
-use starfarm_protocol::admin::TreeState;
+use starfarm_protocol::admin::{PostLoss, TreeState};
 use starfarm_protocol::ids::PublicKey;
 use starfarm_protocol::link::Standing;
 use starfarm_protocol::orders::{Host, POSTS_MAX, PostId, PostKind, PostOrder, PostReport, PostState};
 use starfarm_protocol::seal::{PairKey, StaticKey, Vouchers};
 
+use super::news::{News, PostNews};
 use super::roots::Roots;
 use crate::plan::{Features, Strategy};
 
@@ -86,18 +87,21 @@ impl Post {
         }
     }
 
-    /// Its node tells of it; whether it links with another key now, or elsewhere.
-    pub(super) fn hear(&mut self, told: &PostReport, now_us: u64) -> bool {
+    /// Its node tells of it; whether it links with another key now, or elsewhere, and whether it was linked with another key
+    /// until now.
+    pub(super) fn hear(&mut self, told: &PostReport, now_us: u64) -> (bool, bool) {
         if !std::mem::replace(&mut self.is_told, true) {
             self.since_us = now_us;
         }
         (self.state, self.pid) = (told.state, told.pid);
-        let is_new = self.key != told.key || self.addresses != told.addresses;
-        if is_new {
-            (self.key, self.since_us, self.standing) = (told.key, now_us, None);
+        let (is_other, is_elsewhere) = (self.key != told.key, self.addresses != told.addresses);
+        let mut was_linked = false;
+        if is_other || is_elsewhere {
+            (self.key, self.since_us) = (told.key, now_us);
+            was_linked = self.standing.take().is_some() && is_other;
             self.addresses.clone_from(&told.addresses);
         }
-        is_new
+        (is_other || is_elsewhere, was_linked)
     }
 
     /// Whose child it is, as far as that is known.
@@ -179,6 +183,8 @@ pub struct Front {
     pub(super) too_many_us: Option<u64>,
     /// Posts that were taken away, in all.
     pub(super) lost: u64,
+    /// What became of posts, for who looks on.
+    pub(super) news: News,
 }
 
 impl Front {
@@ -205,6 +211,7 @@ impl Front {
             planned_us: 0,
             too_many_us: None,
             lost: 0,
+            news: News::default(),
         }
     }
 
@@ -232,10 +239,23 @@ impl Front {
         PostId(self.next - 1)
     }
 
-    pub(super) fn remove(&mut self, post: PostId) {
+    pub(super) fn remove(&mut self, post: PostId, why: PostLoss) {
+        self.tell_lost(post, why);
         let gone = self.posts.remove(&post).expect("a post is taken away once");
         self.nodes.entry(gone.node).and_modify(|node| node.posts.retain(|of| *of != post));
         (self.dirty, self.lost) = (true, self.lost + 1);
+    }
+
+    /// A post, or its process, is lost; it is still among the posts.
+    pub(super) fn tell_lost(&mut self, post: PostId, why: PostLoss) {
+        let kind = self.post(post).expect("it is still there").kind;
+        let node = self.name_of(post);
+        self.news.push(PostNews::Lost { post, kind, node, why });
+    }
+
+    /// The name of the node that has a post.
+    pub(super) fn name_of(&self, post: PostId) -> String {
+        self.node_of(post).map(|(_, name)| name.to_owned()).unwrap_or_default()
     }
 
     /// How the tree is to be.

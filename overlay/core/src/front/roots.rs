@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use starfarm_protocol::admin::PostLoss;
 use starfarm_protocol::ids::PublicKey;
 use starfarm_protocol::orders::{Ancestor, PostId, PostKind, PostReport, SECOND_LEVEL};
 
@@ -112,7 +113,7 @@ impl Front {
     }
 
     fn drop_root_that_fails(&mut self, role: Role, now_us: u64) {
-        let Some((_, post)) = self.roots.role(role) else { return };
+        let Some((id, post)) = self.roots.role(role) else { return };
         let node = self.nodes.get(&post.node);
         let may_stay = node.is_some_and(|node| node.is_up() && self.may_have(role, node));
         let patience_us = if post.is_told { START_US } else { UNHEARD_US };
@@ -126,6 +127,12 @@ impl Front {
         if may_stay && is_told {
             self.nodes.entry(node).and_modify(|node| node.not_before_us = now_us + STRIKE_US);
         }
+        let why = match (may_stay, has_no_address) {
+            (false, _) => PostLoss::NodeGone,
+            (true, true) => PostLoss::OutOfReach,
+            (true, false) => PostLoss::NotStarted,
+        };
+        self.tell_lost(id, why);
         self.roots.0.remove(&role);
         (self.dirty, self.lost) = (true, self.lost + 1);
     }

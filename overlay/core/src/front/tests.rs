@@ -276,6 +276,37 @@ fn a_cp_that_does_not_come_up_goes_to_another_node() {
 }
 
 #[test]
+fn what_befalls_posts_is_told_once() {
+    let mut farm = Farm::new(1, 4);
+    farm.join(0..8).go_on(SECOND_US);
+    let (news, missed) = farm.front.take_news();
+    let came = |news: &[PostNews]| news.iter().filter(|news| matches!(news, PostNews::Up { .. })).count();
+    assert_eq!((came(&news), missed), (10, 0), "eight back ends and two CPs: {news:?}");
+    farm.go_on(SECOND_US);
+    assert_eq!(farm.front.take_news(), (Vec::new(), 0), "nothing is new");
+    // One is taken in by the front, and a CP's process ends.
+    let (cp, child) = (farm.cps()[0], farm.front.posts().find(|(_, post)| post.level == 0).unwrap().0);
+    farm.stands(child, PostId::FRONT, 0);
+    farm.started += 1;
+    farm.keys.insert(cp, farm.started);
+    farm.call(farm.node_of(cp));
+    let (news, _) = farm.front.take_news();
+    assert!(
+        matches!(&news[0], PostNews::Adopted { post, parent: PostId::FRONT, .. } if *post == child),
+        "{news:?}"
+    );
+    assert!(
+        matches!(&news[1..], [PostNews::Lost { post, why: PostLoss::ProcessEnded, kind: PostKind::Ibe, .. }] if *post == cp),
+        "{news:?}"
+    );
+    let gone = farm.node_of(cp);
+    farm.front.forget(&node(gone));
+    let lost = farm.front.take_news().0;
+    let of_node = |news: &PostNews| matches!(news, PostNews::Lost { why: PostLoss::NodeGone, node, .. } if *node == format!("node-{gone}"));
+    assert!(lost.len() >= 2 && lost.iter().all(of_node), "{lost:?}");
+}
+
+#[test]
 fn a_cp_that_nobody_reaches_goes_to_another_node() {
     let mut farm = Farm::new(1, 4);
     farm.join(0..8);

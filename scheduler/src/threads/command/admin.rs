@@ -64,6 +64,7 @@ fn action(request: &Request) -> Action {
         | Request::Tree
         | Request::Alarms
         | Request::Graph { .. }
+        | Request::UsageLine(_)
         | Request::Events { .. }
         | Request::TaskEvents { .. }
         | Request::Merged { .. }
@@ -120,6 +121,7 @@ async fn answer(
         Request::Tree => trees::whole(desk),
         Request::Alarms => trees::alarms(desk),
         Request::Graph { node } => trees::graph(desk, &node).await,
+        Request::UsageLine(subject) => trees::line(desk, &known_by_name(desk, subject)),
         Request::FormTree { strategy, fanout } => trees::form(desk, strategy, fanout),
         Request::Monitor(wish) => trees::wish(desk, wish).await,
         Request::Events { after, take } => {
@@ -144,6 +146,14 @@ fn node_name(desk: &Desk, given: String) -> String {
     entry.filter(|entry| !entry.revoked).map_or(given, |entry| entry.name.clone())
 }
 
+/// The same of what is asked about.
+fn known_by_name(desk: &Desk, subject: Subject) -> Subject {
+    match subject {
+        Subject::Node(given) => Subject::Node(node_name(desk, given)),
+        job => job,
+    }
+}
+
 /// A key that is not revoked has this name.
 fn is_held(desk: &Desk, name: &str) -> bool {
     desk.house.keys.lock().expect("a panic under the lock ends the process").holder(name).is_some()
@@ -166,10 +176,7 @@ async fn node_command(desk: &Desk, given: String, command: NodeCommand) -> Respo
 }
 
 async fn explain(desk: &Desk, subject: Subject) -> Response {
-    let subject = match subject {
-        Subject::Node(given) => Subject::Node(node_name(desk, given)),
-        job => job,
-    };
+    let subject = known_by_name(desk, subject);
     desk.ask(move |farm, now_us, _| {
         let explained = farm.explain(&subject, now_us);
         let missing = || command_error(core::CommandError::NotFound, &subject);

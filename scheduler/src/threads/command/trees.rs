@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use starfarm_overlay_core::front::Settings;
 use starfarm_overlay_core::plan::{Strategy, Weights};
-use starfarm_protocol::admin::{ErrorCode, GraphInfo, MonitorScope, MonitorWish, PlaceCps, Response};
+use starfarm_protocol::admin::{
+    ErrorCode, GraphInfo, MonitorScope, MonitorWish, PlaceCps, Response, Subject, UsageLine,
+};
 use starfarm_protocol::metric::PERIODS_US;
 
 use super::desk::Desk;
@@ -63,6 +65,12 @@ pub(super) async fn graph(desk: &Desk, node: &str) -> Response {
             error(ErrorCode::Conflict, why)
         }
     }
+}
+
+/// What a job or node used of late; nothing where nobody looks.
+pub(super) fn line(desk: &Desk, subject: &Subject) -> Response {
+    let tree = desk.house.tree.as_ref();
+    Response::UsageLine(tree.map_or_else(UsageLine::default, |tree| tree.line(subject)))
 }
 
 /// Plans the tree anew.
