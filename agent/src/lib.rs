@@ -8,6 +8,7 @@
 //! | `graph`, `up` | the stages that it begins with; those by which values leave, and come in from below |
 //! | `wishes` | what is to be measured, and how often |
 //! | `control` | what it is asked from afar |
+//! | `farm` | the stages of the whole farm, which are told from afar |
 //! | `own`, `file` | what a node's own file adds, and how it is read |
 //! | `service` | programs beside the agent, whose lines are values |
 //! | `cpus` | the processors that agents run on |
@@ -19,6 +20,7 @@
 
 mod control;
 mod cpus;
+mod farm;
 mod file;
 mod graph;
 mod own;
@@ -32,6 +34,7 @@ mod wishes;
 pub mod words;
 
 pub use cpus::{check as check_cpus, list as list_cpus};
+pub use farm::check_farm_file;
 pub use file::FileError;
 pub use own::OwnFile;
 pub use process::serve;

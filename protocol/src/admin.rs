@@ -92,6 +92,8 @@ pub enum Request {
     TaskEvents { after: u64, take: u64 },
     /// The monitoring tree, post by post; answered with `Tree`.
     Tree,
+    /// All back ends are to have these stages beside their own: the text of a farm's file.
+    LoadStages { text: String },
     /// The graph of a node's agent; answered with `Graph`.
     Graph { node: String },
     /// The tree is planned anew, and is to be so from now on.

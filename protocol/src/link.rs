@@ -9,7 +9,7 @@
 //! | 3 | refuse | parent | UTF-8, why, in words; the parent hangs up |
 //! | 5 | beat | both | heard u64: messages of data that have come by this link |
 //! | 6 | data | child | stream u8, origin u64: the post that measured or summed up; sequence u32; at u64: when that was, by the farm's clock, microseconds; triples |
-//! | 9 | control | parent | post u64: whose agent is asked; asked u8: 1 its graph; number u64; nth u16, of u16: which piece, of how many; up to 8 KiB of it |
+//! | 9 | control | parent | post u64: whose agent is asked, 2^64 - 1 for all back ends; asked u8: 1 its graph, 2 to have stages of the farm; number u64; nth u16, of u16: which piece, of how many; up to 8 KiB of it |
 //! | 10 | answer | child | post u64, number u64, nth u16, of u16; up to 8 KiB |
 //! | 11 | standing | child | post u64, parent u64, level u8, children u32, sent u64, received u64, dropped u64, late u64, gaps u64: how a post stands, which may be below the child |
 //! | 12 | table | parent | version u64, then 25 B each: scope u8 (0 all, 1 a job, 2 a post), its number u64, period u64 in microseconds (0: nothing is measured), metrics u64 (bit n: the metric with number n; 0: all) |

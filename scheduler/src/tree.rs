@@ -3,6 +3,7 @@
 
 mod asks;
 mod info;
+mod stages;
 mod wishes;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,6 +28,7 @@ use tokio::sync::oneshot;
 
 use crate::guard::caught;
 use asks::Asks;
+pub(crate) use stages::Stages;
 use wishes::Wishes;
 
 /// A link that has shaken hands, on its way to the tree thread.
@@ -46,6 +48,7 @@ pub(crate) struct Tree {
     arrivals: Sender<Arrival>,
     waker: Arc<Waker>,
     asks: Mutex<Asks>,
+    stages: Mutex<Arc<Stages>>,
 }
 
 struct Known {
@@ -60,7 +63,8 @@ impl Tree {
     pub(crate) fn new(front: Front, arrivals: Sender<Arrival>, waker: Arc<Waker>) -> Self {
         let (picture, of_front) = (Picture::default(), Default::default());
         let known = Known { front, picture, of_front, wishes: Wishes::default() };
-        Self { known: Mutex::new(known), arrivals, waker, asks: Mutex::default() }
+        let stages = Mutex::new(Arc::new(Stages::new(String::new())));
+        Self { known: Mutex::new(known), arrivals, waker, asks: Mutex::default(), stages }
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {

@@ -230,7 +230,8 @@ mod tests {
 
     #[test]
     fn what_could_be_no_name_or_number_is_none() {
-        let read = |value: &[u8]| Named::read(&Triple { id: ValueId(NAMED_FIRST), value }).map(|of| of.amount);
+        let read =
+            |value: &[u8]| Named::read(&Triple { id: ValueId(NAMED_FIRST), value }).map(|of| of.amount);
         let with = |name: &[u8], numbers: &[f64]| {
             let numbers = numbers.iter().flat_map(|number| number.to_le_bytes());
             [&[name.len() as u8][..], name].concat().into_iter().chain(numbers).collect::<Vec<_>>()

@@ -22,7 +22,7 @@ use super::{House, Input, Question};
 use crate::Options;
 use crate::error::SchedulerError;
 use crate::guard::caught;
-use crate::tree::{Arrival, Tree};
+use crate::tree::{Arrival, Stages, Tree};
 
 /// Links that wait for the thread at most.
 const ARRIVALS_MAX: usize = 1_024;
@@ -71,6 +71,7 @@ pub(crate) fn spawn(
                 children,
                 late: 0,
                 table,
+                stages: tree.stages(),
                 bells,
                 answer,
                 strangers_us: 0,
@@ -100,6 +101,8 @@ struct Root<'a> {
     late: u64,
     /// What posts were told to measure.
     table: Table,
+    /// The stages that back ends were told to have beside their own.
+    stages: Arc<Stages>,
     /// Whom to ring, and for which orders.
     bells: BTreeMap<String, u64>,
     /// What the farm has said since it was looked at last.
@@ -134,12 +137,20 @@ impl Root<'_> {
                 let Ok(link) = reactor.adopt(socket, *stream, now_us) else { continue };
                 if self.children.arrive(reactor, link, (post, key), &first, (now_us, now_us)) {
                     reactor.send(link, Lane::Control, &Message::Table(self.table.clone()), now_us);
+                    for message in self.stages.messages() {
+                        reactor.send(link, Lane::Control, &message, now_us);
+                    }
                 }
             }
             let table = self.tree.table();
             if table != self.table {
                 self.children.tell(reactor, &Message::Table(table.clone()), now_us);
                 self.table = table;
+            }
+            let stages = self.tree.stages();
+            if stages.number != self.stages.number {
+                stages.messages().for_each(|message| self.children.tell(reactor, &message, now_us));
+                self.stages = stages;
             }
             self.ask_agents(reactor, now_us);
             self.tree.stands(self.children.count() as u32, self.children.counts((0, 0), self.late));

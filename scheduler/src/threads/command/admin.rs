@@ -75,6 +75,7 @@ fn action(request: &Request) -> Action {
         | Request::Rerun { .. }
         | Request::FormTree { .. }
         | Request::Monitor(_)
+        | Request::LoadStages { .. }
         | Request::Node { .. } => Action::Steer,
         Request::Keys | Request::AddKey { .. } | Request::RevokeKey { .. } => Action::Govern,
     }
@@ -117,6 +118,7 @@ async fn answer(
         Request::Rerun { id } => lost::rerun(desk, id).await.unwrap_or_else(|response| response),
         Request::Status => status(desk).await,
         Request::Tree => trees::whole(desk),
+        Request::LoadStages { text } => trees::load(desk, text),
         Request::Graph { node } => trees::graph(desk, &node).await,
         Request::FormTree { strategy, fanout } => trees::form(desk, strategy, fanout),
         Request::Monitor(wish) => trees::wish(desk, wish).await,

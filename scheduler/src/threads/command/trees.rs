@@ -58,6 +58,13 @@ pub(super) async fn graph(desk: &Desk, node: &str) -> Response {
     }
 }
 
+/// Has all back ends have these stages beside their own.
+pub(super) fn load(desk: &Desk, text: String) -> Response {
+    let Some(tree) = &desk.house.tree else { return no_tree() };
+    let loaded = tree.load(&desk.house.state, text);
+    loaded.map_or_else(|why| error(ErrorCode::Usage, why), |()| Response::Done)
+}
+
 /// Plans the tree anew.
 pub(super) fn form(desk: &Desk, strategy: PlaceCps, fanout: u32) -> Response {
     let Some(tree) = &desk.house.tree else { return no_tree() };
