@@ -11,6 +11,7 @@
 //! | `udp`, `watched` | the stages that send and take plain datagrams; files that stages wait for |
 //! | `measure` | a stage of these measured |
 //! | `control` | what it is asked from afar |
+//! | `farm` | the stages of the whole farm, which are told from afar |
 //! | `own`, `file` | what a node's own file adds, and how it is read |
 //! | `service`, `program`, `lines` | programs beside the agent, and those of units, whose lines are values |
 //! | `cpus` | the processors that agents run on |
@@ -23,6 +24,7 @@
 mod alarms;
 mod control;
 mod cpus;
+mod farm;
 mod file;
 mod graph;
 mod lines;
@@ -43,6 +45,7 @@ mod wishes;
 pub mod words;
 
 pub use cpus::{check as check_cpus, list as list_cpus};
+pub use farm::check_farm_file;
 pub use file::FileError;
 pub use own::OwnFile;
 pub use process::serve;

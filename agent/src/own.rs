@@ -24,6 +24,9 @@ const SERVICES_MAX: usize = 16;
 /// The first number by which the output of a service is watched.
 const WATCHES: usize = 600;
 
+/// A service that is to be started, and what its stage hears of it.
+type Started = (ServiceEntry, Rc<RefCell<Heard>>);
+
 /// A node's own file.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct OwnFile {
@@ -62,7 +65,7 @@ impl OwnFile {
     }
 
     /// Adds what it says to a graph: the services that are to be started.
-    fn add_to(&self, runtime: &mut Runtime) -> Result<Vec<(ServiceEntry, Rc<RefCell<Heard>>)>, FileError> {
+    pub(crate) fn add_to(&self, runtime: &mut Runtime) -> Result<Vec<Started>, FileError> {
         let base = self.path.parent().unwrap_or(Path::new(""));
         let added = file::read(&self.text, base).and_then(|said| add(said, runtime));
         added.map_err(|wrong| FileError::at(&self.path.display().to_string(), &self.text, wrong))
@@ -77,7 +80,7 @@ pub(crate) fn scratch() -> Runtime {
     runtime
 }
 
-fn add(said: Said, runtime: &mut Runtime) -> Result<Vec<(ServiceEntry, Rc<RefCell<Heard>>)>, Wrong> {
+fn add(said: Said, runtime: &mut Runtime) -> Result<Vec<Started>, Wrong> {
     let Said { config, services, .. } = said;
     config.check_modules(&graph::modules())?;
     let stages = config.stages.iter().map(|stage| &stage.name);

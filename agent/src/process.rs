@@ -24,6 +24,7 @@ use starfarm_protocol::seal::{Introduction, Responder, StaticKey, Vouchers, post
 use crate::alarms::{Desk, Who as Caller};
 use crate::control;
 use crate::cpus;
+use crate::farm::Farm;
 use crate::graph::{self, Doors};
 use crate::own::Own;
 use crate::pipe::Worker;
@@ -78,6 +79,7 @@ struct Agent {
     wishes: Wishes,
     alarms: Desk,
     own: Own,
+    farm: Farm,
     children: Children,
     /// How the posts below stand, as they told last.
     below: BTreeMap<PostId, Standing>,
@@ -128,6 +130,7 @@ impl Agent {
             sending: Sending::default(),
             wishes: Wishes::default(),
             own,
+            farm: Farm::default(),
             below: BTreeMap::new(),
             parts: Parts::default(),
             standing_us: 0,
@@ -295,6 +298,9 @@ impl Agent {
             self.standing_us = 0;
             let table = Message::Table(self.wishes.table.clone());
             self.reactor.send(link, Lane::Control, &table, now_us);
+            for message in self.farm.messages() {
+                self.reactor.send(link, Lane::Control, &message, now_us);
+            }
         }
         Ok(())
     }
@@ -482,6 +488,9 @@ impl Agent {
 
     /// Somebody asks this agent something, or one below.
     fn on_control(&mut self, control: &Control<'_>) {
+        if control.post == PostId::ALL {
+            return self.load(control);
+        }
         let now_us = self.now_us();
         let Some(place) = &self.place else { return };
         if control.post != place.order.post {
@@ -498,6 +507,20 @@ impl Agent {
                 let answer = Message::Answer(Answer { post, piece });
                 self.reactor.send(link, Lane::Collective, &answer, now_us);
             }
+        }
+    }
+
+    /// All back ends are to have other stages beside their own.
+    fn load(&mut self, control: &Control<'_>) {
+        if Asked::from_number(control.asked) != Some(Asked::Load) || !self.farm.take(&control.piece) {
+            return;
+        }
+        let (now_us, farm_us) = (self.now_us(), self.farm_us().unwrap_or_default());
+        for message in self.farm.messages() {
+            self.children.tell(&mut self.reactor, &message, now_us);
+        }
+        if self.begin.kind == PostKind::Be {
+            self.farm.apply(&mut self.runtime, self.begin.file.as_ref(), farm_us);
         }
     }
 

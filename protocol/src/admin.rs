@@ -96,6 +96,8 @@ pub enum Request {
     Tree,
     /// Alarms that stand; answered with `Alarms`.
     Alarms,
+    /// All back ends are to have these stages beside their own: the text of a farm's file.
+    LoadStages { text: String },
     /// The graph of a node's agent; answered with `Graph`.
     Graph { node: String },
     /// What a job or a node used in the last two minutes; answered with `UsageLine`, an empty one where nothing is known.

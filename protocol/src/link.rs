@@ -11,7 +11,7 @@
 //! | 6 | data | child | stream u8, origin u64: the post that measured or summed up; sequence u32; at u64: when that was, by the farm's clock, microseconds; triples |
 //! | 7 | alarm | child, or a parent to the post that reacts | alarms up to the end, at most 32: post u64, sensor (u16 bytes and UTF-8), episode u64, version u32, flags u8 (1 it stands, 2 its node is to get no tasks, 4 a program was run, 8 there is a value), level u8, value f64, node and text (each u16 bytes and UTF-8) |
 //! | 8 | alarm ack | who has heard it | the same of each: post u64, sensor, episode u64, version u32, reacted u8 |
-//! | 9 | control | parent | post u64: whose agent is asked; asked u8: 1 its graph; number u64; nth u16, of u16: which piece, of how many; up to 8 KiB of it |
+//! | 9 | control | parent | post u64: whose agent is asked, 2^64 - 1 for all back ends; asked u8: 1 its graph, 2 to have stages of the farm; number u64; nth u16, of u16: which piece, of how many; up to 8 KiB of it |
 //! | 10 | answer | child | post u64, number u64, nth u16, of u16; up to 8 KiB |
 //! | 11 | standing | child | post u64, parent u64, level u8, children u32, sent u64, received u64, dropped u64, late u64, gaps u64: how a post stands, which may be below the child |
 //! | 12 | table | parent | version u64, then 25 B each: scope u8 (0 all, 1 a job, 2 a post), its number u64, period u64 in microseconds (0: nothing is measured), metrics u64 (bit n: the metric with number n; 0: all) |

@@ -32,6 +32,8 @@ pub struct PostId(pub u64);
 impl PostId {
     /// The front of the farm's own tree, in the scheduler.
     pub const FRONT: Self = Self(0);
+    /// All back ends below a post, where something is said to more than one.
+    pub const ALL: Self = Self(u64::MAX);
 }
 
 impl std::fmt::Display for PostId {

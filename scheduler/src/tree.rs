@@ -5,6 +5,7 @@ mod alarms;
 mod asks;
 mod info;
 mod seen;
+mod stages;
 mod wishes;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,6 +30,7 @@ use tokio::sync::oneshot;
 
 use crate::guard::caught;
 use asks::Asks;
+pub(crate) use stages::Stages;
 use wishes::Wishes;
 
 /// A link that has shaken hands, on its way to the tree thread.
@@ -48,6 +50,7 @@ pub(crate) struct Tree {
     arrivals: Sender<Arrival>,
     waker: Arc<Waker>,
     asks: Mutex<Asks>,
+    stages: Mutex<Arc<Stages>>,
 }
 
 struct Known {
@@ -64,7 +67,8 @@ impl Tree {
         let (picture, of_front) = (Picture::default(), Default::default());
         let (wishes, alarms) = (Wishes::default(), alarms::Desk::default());
         let known = Known { front, picture, of_front, wishes, alarms };
-        Self { known: Mutex::new(known), arrivals, waker, asks: Mutex::default() }
+        let stages = Mutex::new(Arc::new(Stages::new(String::new())));
+        Self { known: Mutex::new(known), arrivals, waker, asks: Mutex::default(), stages }
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {

@@ -6,6 +6,7 @@ mod openmetrics;
 mod series;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use starfarm_protocol::admin::{JobInfo, MonitorScope, MonitorWish, NodeInfo, Request};
@@ -31,6 +32,7 @@ pub(crate) fn run(context: &mut Context, command: &Monitor) -> Result<(), Failur
             let alarms = context.connect()?.alarms()?;
             context.printer.document(&alarms)
         }
+        Monitor::Load { file, check } => load(context, file, *check),
         Monitor::Graph { node, dot } => graph::show(context, node, *dot),
         Monitor::Metrics => {
             let all = newest(&mut context.connect()?, &About { job: None, node: None })?;
@@ -80,6 +82,16 @@ fn set(context: &mut Context, asked: &MonitorSet) -> Result<(), Failure> {
     };
     let wish = MonitorWish { scope, period_us, metrics: asked.metrics.clone() };
     context.connect()?.command(&Request::Monitor(wish))
+}
+
+/// Checks a file of stages whole, and has the farm have them.
+fn load(context: &mut Context, file: &Path, checks_only: bool) -> Result<(), Failure> {
+    let name = file.display();
+    let text = std::fs::read_to_string(file);
+    let text = text.map_err(|error| Failure::usage(format!("{name}: cannot be read: {error}")))?;
+    let checked = starfarm_agent::check_farm_file(&name.to_string(), &text);
+    checked.map_err(|error| Failure::usage(error.to_string()))?;
+    if checks_only { Ok(()) } else { context.connect()?.command(&Request::LoadStages { text }) }
 }
 
 /// Prints what is new until somebody stops it.

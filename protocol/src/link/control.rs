@@ -16,10 +16,12 @@ words! {
     Asked {
         /// Its graph: answered with JSON.
         Graph = 1 => "graph",
+        /// To have these stages of the whole farm, TOML, in place of those that it was told before. It is not answered.
+        Load = 2 => "load",
     }
 }
 
-/// A piece of something that is asked of an agent.
+/// A piece of something that is asked of an agent, or of those of all back ends ([`PostId::ALL`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Control<'a> {
     /// Whose agent is asked.

@@ -25,7 +25,7 @@ use super::{House, Input, Question};
 use crate::Options;
 use crate::error::SchedulerError;
 use crate::guard::caught;
-use crate::tree::{Arrival, Tree};
+use crate::tree::{Arrival, Stages, Tree};
 
 /// Links that wait for the thread at most.
 const ARRIVALS_MAX: usize = 1_024;
@@ -74,6 +74,7 @@ pub(crate) fn spawn(
                 children,
                 late: 0,
                 table,
+                stages: tree.stages(),
                 bells,
                 drain: Vec::new(),
                 answer,
@@ -104,6 +105,8 @@ struct Root<'a> {
     late: u64,
     /// What posts were told to measure.
     table: Table,
+    /// The stages that back ends were told to have beside their own.
+    stages: Arc<Stages>,
     /// Whom to ring, and for which orders.
     bells: BTreeMap<String, u64>,
     /// Nodes that are to get no more tasks.
@@ -144,6 +147,9 @@ impl Root<'_> {
                 if self.children.arrive(reactor, link, (post, key), &first, (now_us, now_us)) {
                     self.tree.on_arrived(post);
                     reactor.send(link, Lane::Control, &Message::Table(self.table.clone()), now_us);
+                    for message in self.stages.messages() {
+                        reactor.send(link, Lane::Control, &message, now_us);
+                    }
                 }
             }
             let table = self.tree.table();
@@ -152,6 +158,11 @@ impl Root<'_> {
                 self.table = table;
             }
             self.alarm(reactor, now_us);
+            let stages = self.tree.stages();
+            if stages.number != self.stages.number {
+                stages.messages().for_each(|message| self.children.tell(reactor, &message, now_us));
+                self.stages = stages;
+            }
             self.ask_agents(reactor, now_us);
             self.tree.stands(self.children.count() as u32, self.children.counts((0, 0), self.late));
             self.pick_up(now_us);

@@ -198,7 +198,7 @@ fn a_file_that_no_agent_can_do_is_refused_with_its_place() {
 
 #[test]
 fn an_agents_graph_is_shown_and_drawn() {
-    let file = "[[stage]]\nname = \"slow\"\ntype = \"rate\"\nset = { period = 5 }\n\
+    let file = "[[stage]]\nname = \"slow\"\ntype = \"rate\"\nset = { every = 5 }\n\
                 [[edge]]\nfrom = \"cpuload.out\"\nto = \"slow.in\"\n\
                 [[timer]]\nname = \"often\"\nevery = 2.5\nsubscribers = [\"slow\"]\n";
     let farm = with_agent(file, &[]);
@@ -265,4 +265,60 @@ fn agents_below_communication_processes_are_asked_by_way_of_these() {
             shown.code == 0 && shown.stdout.contains("cpuload.out")
         });
     }
+}
+
+/// Names of the stages of a node's agent.
+fn stages(farm: &Farm, node: &str) -> Vec<String> {
+    let shown = farm.cli(&["--output", "json", "monitor", "graph", node]);
+    if shown.code != 0 {
+        return Vec::new();
+    }
+    let name = |stage: &Value| stage["name"].as_str().unwrap_or_default().to_owned();
+    shown.json()["stages"].as_array().unwrap().iter().map(name).collect()
+}
+
+#[test]
+fn stages_of_the_whole_farm_are_loaded_whole_and_again_at_the_next_start() {
+    let mut farm = Farm::start();
+    for name in ["w1", "w2", "w3"] {
+        farm.add_worker(name, &["--slots", "1"]);
+    }
+    farm.until_nodes_up(3);
+    // Two of them are below a communication process.
+    farm.cli(&["tree", "form", "--fanout", "2"]).exits(0);
+    let all_have = |farm: &Farm, name: &str| {
+        ["w1", "w2", "w3"].iter().all(|node| stages(farm, node).contains(&name.to_owned()))
+    };
+    until("agents answer", || all_have(&farm, "cpuload"));
+    let slow =
+        "[[stage]]\nname = \"slow\"\ntype = \"rate\"\n[[edge]]\nfrom = \"cpuload.out\"\nto = \"slow.in\"\n";
+    let file = write(&farm, "monitor.toml", slow);
+    let load =
+        |farm: &Farm, args: &[&str]| farm.cli(&[&["monitor", "load", file.to_str().unwrap()], args].concat());
+    load(&farm, &["--check"]).exits(0);
+    load(&farm, &[]).exits(0);
+    until("all have it", || all_have(&farm, "slow"));
+    for (text, why) in [
+        (
+            format!("{slow}[[stage]]\nname = \"x\"\ntype = \"colour\"\n"),
+            "monitor.toml:9:8: the type `colour`",
+        ),
+        (format!("{slow}[[service]]\nname = \"s\"\nprogram = [\"true\"]\n"), "names no program"),
+        ("modules = [\"./x.so\"]".to_owned(), "names no file"),
+    ] {
+        std::fs::write(&file, text).unwrap();
+        for args in [&["--check"][..], &[]] {
+            load(&farm, args).exits(2).says(&[why]);
+        }
+    }
+    assert!(all_have(&farm, "slow"), "nothing has changed");
+    farm.kill_scheduler();
+    farm.restart_scheduler();
+    farm.add_worker("w4", &["--slots", "1"]);
+    until("one that comes later has it", || stages(&farm, "w4").contains(&"slow".to_owned()));
+    std::fs::write(&file, slow.replace("slow", "other")).unwrap();
+    load(&farm, &[]).exits(0);
+    until("another one is in its place", || {
+        all_have(&farm, "other") && !stages(&farm, "w1").contains(&"slow".to_owned())
+    });
 }

@@ -77,6 +77,7 @@ fn action(request: &Request) -> Action {
         | Request::Rerun { .. }
         | Request::FormTree { .. }
         | Request::Monitor(_)
+        | Request::LoadStages { .. }
         | Request::Node { .. } => Action::Steer,
         Request::Keys | Request::AddKey { .. } | Request::RevokeKey { .. } => Action::Govern,
     }
@@ -120,6 +121,7 @@ async fn answer(
         Request::Status => status(desk).await,
         Request::Tree => trees::whole(desk),
         Request::Alarms => trees::alarms(desk),
+        Request::LoadStages { text } => trees::load(desk, text),
         Request::Graph { node } => trees::graph(desk, &node).await,
         Request::UsageLine(subject) => trees::line(desk, &known_by_name(desk, subject)),
         Request::FormTree { strategy, fanout } => trees::form(desk, strategy, fanout),

@@ -73,6 +73,13 @@ pub(super) fn line(desk: &Desk, subject: &Subject) -> Response {
     Response::UsageLine(tree.map_or_else(UsageLine::default, |tree| tree.line(subject)))
 }
 
+/// Has all back ends have these stages beside their own.
+pub(super) fn load(desk: &Desk, text: String) -> Response {
+    let Some(tree) = &desk.house.tree else { return no_tree() };
+    let loaded = tree.load(&desk.house.state, text);
+    loaded.map_or_else(|why| error(ErrorCode::Usage, why), |()| Response::Done)
+}
+
 /// Plans the tree anew.
 pub(super) fn form(desk: &Desk, strategy: PlaceCps, fanout: u32) -> Response {
     let Some(tree) = &desk.house.tree else { return no_tree() };
