@@ -106,7 +106,7 @@ pub(crate) enum Command {
     /// Run the scheduling node
     Scheduler(Box<Scheduler>),
     /// Run a computing node
-    Worker(starfarm_worker::Options),
+    Worker(Box<starfarm_worker::Options>),
     /// Submit a job: a job file, or a program for each unit
     Submit(Box<Submit>),
     /// List the jobs

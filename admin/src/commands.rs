@@ -61,7 +61,7 @@ fn carry_out(context: &mut Context, command: Command) -> Result<Exit, Failure> {
         Command::Job(command) => return job::run(context, &command),
         Command::Audit(audit) => return audit::run(context, &audit),
         Command::Scheduler(scheduler) => daemons::scheduler(*scheduler),
-        Command::Worker(options) => daemons::worker(options, context.printer.format),
+        Command::Worker(options) => daemons::worker(*options, context.printer.format),
         Command::Jobs(jobs) => job::list(context, &jobs)?,
         Command::Nodes => nodes::list(context)?,
         Command::Node(command) => nodes::run(context, &command)?,

@@ -1,20 +1,19 @@
 //! Alarms of an agent: what its sensors see and what posts below tell goes to the parent and, by a link that is there only while
 //! there is something to say, to the second root. The second root takes such calls, and tells the post that runs a program.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::rc::Rc;
 
 use starfarm_agent_core::alarms::{Alarms, Hearer, Seen};
 use starfarm_overlay::{LinkId, Reactor};
 use starfarm_overlay_core::lanes::Lane;
-use starfarm_protocol::ids::{Boot, FarmId};
+use starfarm_protocol::ids::FarmId;
 use starfarm_protocol::link::{Alarm, AlarmAck, AlarmLevel, DEAD_US, LINK, Message};
 use starfarm_protocol::orders::{Ancestor, PostId, PostKind, PostOrder};
-use starfarm_protocol::seal::packet::Mode;
-use starfarm_protocol::seal::{Introduction, StaticKey, post_name};
+use starfarm_protocol::seal::{StaticKey, post_name};
 
+use crate::door::introduction;
+use crate::raise::Seeing;
 use crate::reaction::Reaction;
 
 /// A call of the second root that failed is made again so much later, and each time twice that, up to the longest pause.
@@ -24,9 +23,6 @@ const RETRY_US_MAX: u64 = 10_000_000;
 const KEEP_US: u64 = 5_000_000;
 /// How often alarms are looked through, for those that are over.
 const TIDY_US: u64 = 5_000_000;
-
-/// What sensors see, on its way here.
-pub(crate) type Seeing = Rc<RefCell<Vec<Seen>>>;
 
 /// This moment, by the process's clock and by the farm's, in microseconds.
 pub(crate) type Now = (u64, u64);
@@ -285,14 +281,8 @@ impl Desk {
             }
             None if wants && second.again_us <= now_us => {
                 let Some(address) = second.address() else { return };
-                let introduction = Introduction {
-                    key: who.key,
-                    scheduler: &second.root.key,
-                    join_secret: &second.root.secret,
-                    name: &post_name(order.post.0),
-                    boot: Boot(0),
-                    mode: Mode { stream: true, ..Mode::default() },
-                };
+                let name = post_name(order.post.0);
+                let introduction = introduction(who.key, &second.root, &name);
                 match reactor.call(address, &introduction, who.farm, now_us) {
                     Ok(link) => second.link = Some((link, false)),
                     Err(_) => second.lost(now_us),

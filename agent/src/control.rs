@@ -1,7 +1,74 @@
 //! What is asked of an agent from afar: its graph.
 
 use starfarm_agent_core::Runtime;
+use starfarm_overlay::{Children, Reactor};
+use starfarm_overlay_core::lanes::Lane;
 use starfarm_protocol::admin::{EdgeInfo, GraphInfo, GraphTimer, StageInfo};
+use starfarm_protocol::link::{Answer, Asked, Control, Message, Piece};
+use starfarm_protocol::orders::{PostId, PostKind};
+
+use crate::alarms::Now;
+use crate::farm::Farm;
+use crate::place::Place;
+use crate::words::Begin;
+
+/// What an agent that is asked something has at hand.
+pub(crate) struct Asking<'a> {
+    pub(crate) reactor: &'a mut Reactor,
+    pub(crate) children: &'a mut Children,
+    pub(crate) runtime: &'a mut Runtime,
+    pub(crate) farm: &'a mut Farm,
+    pub(crate) begin: &'a Begin,
+    pub(crate) place: &'a Place,
+    pub(crate) now: Now,
+}
+
+impl Asking<'_> {
+    /// Somebody asks this agent something, or one below.
+    pub(crate) fn on_control(self, control: &Control<'_>) {
+        if control.post == PostId::ALL {
+            return self.load(control);
+        }
+        let Self { reactor, children, runtime, place, now: (now_us, _), .. } = self;
+        let post = place.order.post;
+        if control.post != post {
+            // Who is asked may be below no more: who asked hears nothing.
+            children.send_to(reactor, control.post, &Message::Control(*control), now_us);
+            return;
+        }
+        if Asked::from_number(control.asked) == Some(Asked::Graph)
+            && let Some(up) = &place.parent
+        {
+            let graph = graph(runtime);
+            for piece in Piece::all(control.piece.number, &graph) {
+                let answer = Message::Answer(Answer { post, piece });
+                reactor.send(up.link, Lane::Collective, &answer, now_us);
+            }
+        }
+    }
+
+    /// All back ends are to have other stages beside their own.
+    fn load(self, control: &Control<'_>) {
+        let Self { reactor, children, runtime, farm, begin, now: (now_us, farm_us), .. } = self;
+        if Asked::from_number(control.asked) != Some(Asked::Load) || !farm.take(&control.piece) {
+            return;
+        }
+        for message in farm.messages() {
+            children.tell(reactor, &message, now_us);
+        }
+        if begin.kind == PostKind::Be {
+            farm.apply(runtime, begin.file.as_ref(), farm_us);
+        }
+    }
+}
+
+/// An agent below answers.
+pub(crate) fn pass_up(answer: &Answer<'_>, place: &Place, reactor: &mut Reactor, now_us: u64) {
+    let is_below = place.order.below.iter().any(|below| below.post == answer.post);
+    if let Some(up) = place.parent.as_ref().filter(|_| is_below) {
+        reactor.send(up.link, Lane::Collective, &Message::Answer(*answer), now_us);
+    }
+}
 
 /// The graph as JSON.
 pub(crate) fn graph(runtime: &Runtime) -> Vec<u8> {

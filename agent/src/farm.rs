@@ -10,7 +10,8 @@ use starfarm_protocol::orders::PostId;
 
 use crate::file::{self, FileError};
 use crate::graph;
-use crate::own::{OwnFile, check_name, scratch};
+use crate::own::{check_name, scratch};
+use crate::words::OwnFile;
 
 /// Bytes of the farm's file, at most.
 const FILE_BYTES_MAX: usize = 64 << 10;

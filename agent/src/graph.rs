@@ -10,9 +10,8 @@ use starfarm_protocol::ids::to_hex;
 use starfarm_protocol::link::Stream;
 use starfarm_protocol::orders::PostKind;
 
-use crate::alarms::Seeing;
 use crate::program;
-use crate::raise::Raise;
+use crate::raise::{Raise, Seeing};
 use crate::sensors::SENSORS;
 use crate::udp::UDP;
 use crate::up::{Coming, Down, Leaving, Up};
@@ -146,4 +145,13 @@ fn communication_process(runtime: &mut Runtime, doors: &Doors) -> Result<(), Ref
         link(runtime, (GATHER, name), (name, "in"))?;
     }
     Ok(())
+}
+
+/// Tells the stage that sums up something; posts of other kinds have none.
+pub(crate) fn tell_gather(runtime: &mut Runtime, kind: PostKind, (key, value): (&str, String), now_us: u64) {
+    if matches!(kind, PostKind::Cp | PostKind::Ibe) {
+        let word = Word::Set { key: key.to_owned(), value };
+        let told = runtime.order(Order::Tell(Who::from(GATHER), word), now_us);
+        assert!(told.is_ok(), "the stage is there, and knows the setting");
+    }
 }

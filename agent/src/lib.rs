@@ -3,14 +3,15 @@
 //!
 //! | file | holds |
 //! | --- | --- |
-//! | `process`, `pipe`, `words` | the life of an agent; what it and its worker say to each other, and by what |
+//! | `serve`, `process`, `pipe`, `words` | the start and the life of an agent; what it and its worker say to each other, and by what |
 //! | `place` | where it is in the tree: whom it calls, and when |
 //! | `graph`, `up`, `raise` | the stages that it begins with; those by which values and alarms leave, and come in from below |
 //! | `alarms`, `reaction` | what somebody must know, on its way; the program that is run for it |
 //! | `wishes` | what is to be measured, and how often |
 //! | `udp`, `watched` | the stages that send and take plain datagrams; files that stages wait for |
 //! | `measure` | a stage of these measured |
-//! | `control` | what it is asked from afar |
+//! | `control`, `farm` | what it is asked from afar; the stages of the whole farm |
+//! | `door` | where it takes links |
 //! | `farm` | the stages of the whole farm, which are told from afar |
 //! | `own`, `file` | what a node's own file adds, and how it is read |
 //! | `service`, `program`, `lines` | programs beside the agent, and those of units, whose lines are values |
@@ -24,6 +25,7 @@
 mod alarms;
 mod control;
 mod cpus;
+mod door;
 mod farm;
 mod file;
 mod graph;
@@ -37,6 +39,7 @@ mod program;
 mod raise;
 mod reaction;
 pub mod sensors;
+mod serve;
 mod service;
 mod udp;
 mod up;
@@ -47,6 +50,6 @@ pub mod words;
 pub use cpus::{check as check_cpus, list as list_cpus};
 pub use farm::check_farm_file;
 pub use file::FileError;
-pub use own::OwnFile;
-pub use process::serve;
+pub use serve::serve;
 pub use starfarm_overlay::this_host;
+pub use words::OwnFile;

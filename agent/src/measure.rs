@@ -118,7 +118,7 @@ impl UdpStage {
     pub fn run(mut self, mut is_over: impl FnMut() -> bool) -> io::Result<Received> {
         let (mut asked, mut over) = (Instant::now(), None);
         let (cpu_before, begin) = (thread_seconds(), Instant::now());
-        while !over.is_some_and(|over: Instant| over.elapsed() >= LAST) {
+        while over.is_none_or(|over: Instant| over.elapsed() < LAST) {
             self.graph.turn(LOOK)?;
             if over.is_none() && asked.elapsed() >= LOOK {
                 asked = Instant::now();

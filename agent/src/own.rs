@@ -5,7 +5,6 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use serde::{Deserialize, Serialize};
 use starfarm_agent_core::config::{At, Wrong};
 use starfarm_agent_core::{Order, Refusal, Runtime, Who};
 use starfarm_overlay::{Reactor, Watch};
@@ -15,7 +14,7 @@ use starfarm_protocol::orders::PostKind;
 use crate::file::{self, FileError, Said, ServiceEntry};
 use crate::graph::{self, Doors, TIMER, WAVE};
 use crate::service::{Figures, Heard, MESSAGE_BYTES_MAX, Service, TYPE};
-use crate::words::Begin;
+use crate::words::{Begin, OwnFile};
 
 /// Bytes of a file, at most.
 const FILE_BYTES_MAX: usize = 1 << 20;
@@ -26,15 +25,6 @@ const WATCHES: usize = 600;
 
 /// A service that is to be started, and what its stage hears of it.
 type Started = (ServiceEntry, Rc<RefCell<Heard>>);
-
-/// A node's own file.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct OwnFile {
-    /// Where it was. Paths in it are relative to its folder.
-    pub path: PathBuf,
-    /// What was in it.
-    pub text: String,
-}
 
 impl OwnFile {
     /// Reads and checks a file.

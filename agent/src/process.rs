@@ -2,28 +2,23 @@
 //! worker does.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
 use std::io;
-use std::net::TcpListener;
-use std::os::fd::AsRawFd;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use rustix::fs::OFlags;
 use starfarm_agent_core::{Order, Runtime, Who, Word};
 use starfarm_overlay::{Children, Happening, LinkId, Reactor, Said, Watch};
 use starfarm_overlay_core::lanes::Lane;
 use starfarm_overlay_core::parts::Parts;
 use starfarm_overlay_core::sending::Sending;
-use starfarm_protocol::ids::{Boot, Epoch, PublicKey};
-use starfarm_protocol::link::{Answer, Asked, Control, Message, Part, Piece, Standing, Table};
+use starfarm_protocol::ids::PublicKey;
+use starfarm_protocol::link::{Message, Part, Standing, Table};
 use starfarm_protocol::orders::{Descendant, PostId, PostKind, PostState};
-use starfarm_protocol::seal::packet::Mode;
-use starfarm_protocol::seal::{Introduction, Responder, StaticKey, Vouchers, post_name, post_of};
+use starfarm_protocol::seal::{StaticKey, Vouchers, post_name, post_of};
 
 use crate::alarms::{Desk, Who as Caller};
-use crate::control;
-use crate::cpus;
+use crate::control::{self, Asking};
+use crate::door::{introduction, listen, random};
 use crate::farm::Farm;
 use crate::graph::{self, Doors};
 use crate::own::Own;
@@ -35,8 +30,6 @@ use crate::watched;
 use crate::wishes::Wishes;
 use crate::words::{Begin, FromAgent, ToAgent};
 
-/// How much nicer than others it is.
-const NICE: i32 = 10;
 /// Longest pause of the loop.
 const PAUSE_US: u64 = 1_000_000;
 /// How often a post says how it stands, if nothing else has it say so before.
@@ -44,27 +37,11 @@ const STANDING_US: u64 = 2_000_000;
 /// The farm's clock went back where it is behind by more than this, in microseconds.
 const CLOCK_BACK_US: u64 = 1_000_000;
 
-const STDIN: Watch = Watch(0);
+/// The worker's end of standard input.
+pub(crate) const STDIN: Watch = Watch(0);
 
-/// Lives as an agent whose worker is heard by standard input, and told by `output`.
-///
-/// # Errors
-/// The system's.
-pub fn serve(output: File) -> io::Result<()> {
-    // An agent that is not nice measures all the same.
-    let _ = rustix::process::nice(NICE);
-    let mut worker = Worker::new(output);
-    let stdin = io::stdin();
-    // What it is for comes first, and is waited for.
-    let Some(begin) = worker.first()? else { return Ok(()) };
-    cpus::pin(&begin.cpus);
-    rustix::fs::fcntl_setfl(&stdin, OFlags::NONBLOCK)?;
-    let reactor = Reactor::new()?;
-    reactor.watch(stdin.as_raw_fd(), STDIN)?;
-    Agent::new(begin, reactor, worker)?.run()
-}
-
-struct Agent {
+/// An agent that has begun.
+pub(crate) struct Agent {
     start: Instant,
     begin: Begin,
     key: StaticKey,
@@ -89,26 +66,10 @@ struct Agent {
     standing_us: u64,
 }
 
-/// A socket at a port that is free, of those that may be taken.
-fn listen(ports: Option<(u16, u16)>) -> io::Result<TcpListener> {
-    let at = |port| TcpListener::bind(("::", port)).or_else(|_| TcpListener::bind(("0.0.0.0", port)));
-    let Some((first, last)) = ports else { return at(0) };
-    let mut all = (first..=last).map(at);
-    let taken = || Err(io::Error::other(format!("no port from {first} to {last} is free")));
-    all.find(Result::is_ok).unwrap_or_else(taken)
-}
-
 impl Agent {
-    fn new(begin: Begin, mut reactor: Reactor, mut worker: Worker) -> io::Result<Self> {
-        let random = |error: starfarm_protocol::seal::SealError| io::Error::other(error.to_string());
+    pub(crate) fn new(begin: Begin, mut reactor: Reactor, mut worker: Worker) -> io::Result<Self> {
         let key = StaticKey::generate().map_err(random)?;
-        let mut port = None;
-        if begin.level > 0 {
-            let (listener, mode) = (listen(begin.ports)?, Mode { stream: true, ..Mode::default() });
-            port = Some(listener.local_addr()?.port());
-            let secret = StaticKey::generate().map_err(random)?.private().0;
-            reactor.listen(listener, Responder::new(key.clone(), begin.farm, Epoch(0), mode, secret))?;
-        }
+        let port = if begin.level > 0 { Some(listen(&mut reactor, &begin, &key)?) } else { None };
         let (mut runtime, doors) = (Runtime::new(&graph::modules()), Doors::default());
         graph::build(&mut runtime, &begin, &doors)
             .map_err(|refusal| io::Error::other(refusal.to_string()))?;
@@ -137,7 +98,7 @@ impl Agent {
         })
     }
 
-    fn run(&mut self) -> io::Result<()> {
+    pub(crate) fn run(&mut self) -> io::Result<()> {
         let mut happenings = Vec::new();
         loop {
             let start = self.start;
@@ -234,21 +195,13 @@ impl Agent {
     /// The farm's clock went back: what was measured by the one before would be of a time that has yet to come.
     fn begin_anew(&mut self, farm_us: u64) {
         self.sending.clear();
-        if self.begin.level > 0 {
-            let word = Word::Set { key: "anew".to_owned(), value: String::new() };
-            let told = self.runtime.order(Order::Tell(Who::from(graph::GATHER), word), farm_us);
-            debug_assert!(told.is_ok(), "the stage is there, and knows the setting");
-        }
+        graph::tell_gather(&mut self.runtime, self.begin.kind, ("anew", String::new()), farm_us);
     }
 
     /// A post tells nothing here any more.
     fn forget(&mut self, post: PostId) {
-        if self.begin.level > 0 {
-            let word = Word::Set { key: "gone".to_owned(), value: post.to_string() };
-            let now_us = self.farm_us().unwrap_or_default();
-            let told = self.runtime.order(Order::Tell(Who::from(graph::GATHER), word), now_us);
-            debug_assert!(told.is_ok(), "the stage is there, and knows the setting");
-        }
+        let now_us = self.farm_us().unwrap_or_default();
+        graph::tell_gather(&mut self.runtime, self.begin.kind, ("gone", post.to_string()), now_us);
     }
 
     /// Calls the next one of the lineage, where there is no parent, or not the right one, and it is time.
@@ -256,14 +209,8 @@ impl Agent {
         let now_us = self.now_us();
         let Some(place) = &mut self.place else { return };
         let Some((ancestor, address)) = place.next(now_us) else { return };
-        let who = Introduction {
-            key: &self.key,
-            scheduler: &ancestor.key,
-            join_secret: &ancestor.secret,
-            name: &post_name(place.order.post.0),
-            boot: Boot(0),
-            mode: Mode { stream: true, ..Mode::default() },
-        };
+        let name = post_name(place.order.post.0);
+        let who = introduction(&self.key, &ancestor, &name);
         // Without a socket it is tried again like without a parent.
         let link = self.reactor.call(address, &who, self.begin.farm, now_us).ok();
         place.called = link.map(|link| Up { link, post: ancestor.post, key: ancestor.key });
@@ -338,7 +285,9 @@ impl Agent {
                     Ok(())
                 }
                 Ok(Some(Message::Control(control))) => {
-                    self.on_control(&control);
+                    let Self { reactor, children, runtime, farm, begin, place, .. } = self;
+                    let place = place.as_ref().expect("it has a parent");
+                    Asking { reactor, children, runtime, farm, begin, place, now }.on_control(&control);
                     Ok(())
                 }
                 Ok(None) => Ok(()),
@@ -356,7 +305,11 @@ impl Agent {
                 self.doors.coming.borrow_mut().push_back((child, values));
             }
             Said::Standing(standing) => self.pass_on(standing),
-            Said::Answer(answer) => self.pass_up(&answer),
+            Said::Answer(answer) => {
+                if let Some(place) = &self.place {
+                    control::pass_up(&answer, place, &mut self.reactor, now.0);
+                }
+            }
             Said::Gone(post) => self.on_child_gone(post),
             Said::Alarms(post, alarms) => {
                 self.alarms.take((link, post), alarms, &mut self.reactor, now);
@@ -483,54 +436,6 @@ impl Agent {
             if let Some(up) = self.parent() {
                 self.reactor.send(up.link, Lane::Control, &Message::Standing(standing), now_us);
             }
-        }
-    }
-
-    /// Somebody asks this agent something, or one below.
-    fn on_control(&mut self, control: &Control<'_>) {
-        if control.post == PostId::ALL {
-            return self.load(control);
-        }
-        let now_us = self.now_us();
-        let Some(place) = &self.place else { return };
-        if control.post != place.order.post {
-            // Who is asked may be below no more: who asked hears nothing.
-            self.children.send_to(&mut self.reactor, control.post, &Message::Control(*control), now_us);
-            return;
-        }
-        let (post, link) = (place.order.post, self.parent().map(|up| up.link));
-        if Asked::from_number(control.asked) == Some(Asked::Graph)
-            && let Some(link) = link
-        {
-            let graph = control::graph(&self.runtime);
-            for piece in Piece::all(control.piece.number, &graph) {
-                let answer = Message::Answer(Answer { post, piece });
-                self.reactor.send(link, Lane::Collective, &answer, now_us);
-            }
-        }
-    }
-
-    /// All back ends are to have other stages beside their own.
-    fn load(&mut self, control: &Control<'_>) {
-        if Asked::from_number(control.asked) != Some(Asked::Load) || !self.farm.take(&control.piece) {
-            return;
-        }
-        let (now_us, farm_us) = (self.now_us(), self.farm_us().unwrap_or_default());
-        for message in self.farm.messages() {
-            self.children.tell(&mut self.reactor, &message, now_us);
-        }
-        if self.begin.kind == PostKind::Be {
-            self.farm.apply(&mut self.runtime, self.begin.file.as_ref(), farm_us);
-        }
-    }
-
-    /// An agent below answers.
-    fn pass_up(&mut self, answer: &Answer<'_>) {
-        let now_us = self.now_us();
-        let Some(place) = &self.place else { return };
-        let is_below = place.order.below.iter().any(|below| below.post == answer.post);
-        if let Some(up) = self.parent().filter(|_| is_below) {
-            self.reactor.send(up.link, Lane::Collective, &Message::Answer(*answer), now_us);
         }
     }
 

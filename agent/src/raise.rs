@@ -1,10 +1,14 @@
 //! The stage `alarm`: what comes to it somebody must know. It takes what `health` says, and what `threshold` does.
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use starfarm_agent_core::alarms::Seen;
 use starfarm_agent_core::{Context, Hook, Side, Stage, Triples, ValueId, Word, ids};
 use starfarm_protocol::link::AlarmLevel;
 
-use crate::alarms::Seeing;
+/// What is seen, on its way to whoever should know it.
+pub(crate) type Seeing = Rc<RefCell<Vec<Seen>>>;
 
 /// A stage with any number of inputs and no output.
 ///

@@ -7,8 +7,6 @@ use serde::{Deserialize, Serialize};
 use starfarm_protocol::ids::{FarmId, PublicKey};
 use starfarm_protocol::orders::{PostId, PostKind, PostOrder, PostState};
 
-use crate::own::OwnFile;
-
 /// What the worker says.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -55,6 +53,15 @@ pub struct Begin {
     /// The processors that it runs on alone; none: on all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cpus: Vec<usize>,
+}
+
+/// A node's own file.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct OwnFile {
+    /// Where it was. Paths in it are relative to its folder.
+    pub path: PathBuf,
+    /// What was in it.
+    pub text: String,
 }
 
 impl Begin {

@@ -3,7 +3,9 @@
 
 mod alarms;
 mod asks;
+mod desk;
 mod info;
+mod load;
 mod seen;
 mod stages;
 mod wishes;
@@ -30,6 +32,7 @@ use tokio::sync::oneshot;
 
 use crate::guard::caught;
 use asks::Asks;
+use desk::AlarmDesk;
 pub(crate) use stages::Stages;
 use wishes::Wishes;
 
@@ -59,13 +62,13 @@ struct Known {
     /// Children of the front, and what it has heard of them.
     of_front: (u32, Counts),
     wishes: Wishes,
-    alarms: alarms::Desk,
+    alarms: AlarmDesk,
 }
 
 impl Tree {
     pub(crate) fn new(front: Front, arrivals: Sender<Arrival>, waker: Arc<Waker>) -> Self {
         let (picture, of_front) = (Picture::default(), Default::default());
-        let (wishes, alarms) = (Wishes::default(), alarms::Desk::default());
+        let (wishes, alarms) = (Wishes::default(), AlarmDesk::default());
         let known = Known { front, picture, of_front, wishes, alarms };
         let stages = Mutex::new(Arc::new(Stages::new(String::new())));
         Self { known: Mutex::new(known), arrivals, waker, asks: Mutex::default(), stages }
@@ -86,7 +89,7 @@ impl Tree {
         };
         known.front.renew();
         (known.picture, known.of_front) = (Picture::default(), Default::default());
-        known.alarms = alarms::Desk::default();
+        known.alarms = AlarmDesk::default();
         drop(known);
         starfarm_net::say(&format!("the monitor forgets all and begins anew, the farm goes on: {why}"));
         None

@@ -15,7 +15,6 @@ use crate::WorkerError;
 use crate::cards::{self, Card};
 use crate::devices::{Choice, Listed};
 use crate::facts;
-use crate::orders::Agents;
 use crate::values::{self, Until};
 
 /// Flags of `starfarm worker` and `starfarm-worker`.
@@ -109,6 +108,18 @@ pub struct Options {
 
 /// Processors by their numbers.
 pub type Cpus = Vec<usize>;
+
+/// What is said of this node's agents.
+pub(crate) struct Agents {
+    /// The node's own file.
+    pub(crate) file: Option<OwnFile>,
+    /// The processors that they run on; none: on all.
+    pub(crate) cpus: Vec<usize>,
+    /// What runs when there is an alarm anywhere in the farm.
+    pub(crate) on_alarm: Option<PathBuf>,
+    /// This node gets no more tasks when it has a critical alarm itself.
+    pub(crate) drains: bool,
+}
 
 /// How a probe is printed.
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]

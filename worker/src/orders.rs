@@ -11,7 +11,7 @@ use starfarm_protocol::ids::PublicKey;
 use starfarm_protocol::orders::{self, Incoming, ORDERS, PostId, Report};
 use starfarm_protocol::seal::{Line, NoLine};
 
-pub(crate) use crate::posts::{Agents, Ways};
+pub(crate) use crate::posts::Ways;
 use crate::posts::{FromPost, Posts};
 use crate::sessions::Identity;
 

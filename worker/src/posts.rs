@@ -7,14 +7,13 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::Sender;
-use starfarm_agent::OwnFile;
 use starfarm_agent::words::{Begin, FromAgent, ToAgent};
 use starfarm_protocol::ids::{FarmId, PublicKey};
 use starfarm_protocol::orders::{Host, PostId, PostKind, PostOrder, PostReport, PostState, Report};
 
 use crate::agent::AgentProcess;
 use crate::metrics::Metrics;
-use crate::options::Options;
+use crate::options::{Agents, Options};
 use crate::state::State;
 
 /// After an agent ended the next one comes so much later, and each time twice that, up to the longest pause.
@@ -25,18 +24,6 @@ const LASTS: Duration = Duration::from_secs(60);
 
 /// What an agent's thread tells: of which post, of which of its processes, and what; nothing at its end.
 pub(crate) struct FromPost(pub(crate) PostId, pub(crate) u64, pub(crate) Option<FromAgent>);
-
-/// What is said of this node's agents.
-pub(crate) struct Agents {
-    /// The node's own file.
-    pub(crate) file: Option<OwnFile>,
-    /// The processors that they run on; none: on all.
-    pub(crate) cpus: Vec<usize>,
-    /// What runs when there is an alarm anywhere in the farm.
-    pub(crate) on_alarm: Option<PathBuf>,
-    /// This node gets no more tasks when it has a critical alarm itself.
-    pub(crate) drains: bool,
-}
 
 /// What holds for all posts of this node.
 pub(crate) struct Ways {

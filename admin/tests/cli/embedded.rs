@@ -491,7 +491,6 @@ fn a_join_file_of_another_farm_opens_nothing() {
     std::fs::write(folder.path().join("mixed.join"), mixed.to_string()).unwrap();
     let words = folder.run("--farm FARM/mixed.join jobs").stderr;
     assert!(words.contains("is not the scheduler of this join file"), "{words}");
-
     mixed["addresses"] = serde_json::json!(["127.0.0.1:1"]);
     std::fs::write(folder.path().join("mixed.join"), mixed.to_string()).unwrap();
     let nobody = folder.run("--farm FARM/mixed.join jobs");

@@ -69,8 +69,7 @@ const NAMES: [(&str, ValueId); 19] = [
     ("alarm-text", ALARM_TEXT),
 ];
 
-/// Ids of figures that have names only are dealt from here on.
-pub const NAMED_FIRST: u32 = 1_000_000;
+pub use crate::named::NAMED_FIRST;
 
 /// The id of a metric.
 pub fn of(metric: Metric) -> ValueId {

@@ -6,9 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::ids::NAMED_FIRST;
 use crate::values::{Message, Triple, ValueId};
 
+/// Ids of figures that have names only are dealt from here on.
+pub const NAMED_FIRST: u32 = 1_000_000;
 /// Bytes of a name that a program gives, at most.
 pub const NAME_BYTES_MAX: usize = 64;
 /// Bytes of a whole name, at most: whose it is, a dot, and a program's.

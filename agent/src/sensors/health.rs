@@ -15,6 +15,7 @@
 
 mod disk;
 mod errors;
+mod found;
 mod hwmon;
 mod memory;
 
@@ -24,6 +25,7 @@ use std::path::{Path, PathBuf};
 use starfarm_agent_core::{Context, Module, Stage, Type, ids};
 use starfarm_protocol::link::AlarmLevel;
 
+use self::found::{Found, Look};
 use super::measure::{Measure, OUT, PROC, Sensor};
 
 const SYS: &str = "/sys";
@@ -44,33 +46,6 @@ pub fn stage(proc: &Path, sys: &Path) -> Box<dyn Stage> {
         Box::new(errors::LinkErrors::new(sys)),
     ];
     Box::new(Sensor(Health { disk: disk::Disk::default(), looks, said: BTreeMap::new() }))
-}
-
-/// What is found by looking at one thing.
-#[derive(Clone, PartialEq, Debug)]
-struct Found {
-    level: Option<AlarmLevel>,
-    value: Option<f64>,
-    text: String,
-}
-
-impl Found {
-    /// All is well.
-    fn well() -> Self {
-        Self { level: None, value: None, text: String::new() }
-    }
-
-    fn bad(level: AlarmLevel, value: f64, text: String) -> Self {
-        Self { level: Some(level), value: Some(value), text }
-    }
-}
-
-/// Looks at one thing.
-trait Look {
-    fn sensor(&self) -> &'static str;
-
-    /// How it is, where it was as bad as that the last time; nothing where that cannot be read.
-    fn look(&mut self, was: Option<AlarmLevel>, now_us: u64) -> Option<Found>;
 }
 
 struct Health {
@@ -114,35 +89,5 @@ impl Measure for Health {
             }
             _ => Err(format!("`health` has no setting `{key}`, but `disk`, a folder of the disk to look at")),
         }
-    }
-}
-
-/// How bad a share is, of which less is worse: as bad as it was until a quarter more than that is there.
-fn by_less(share: f64, [warning, critical]: [f64; 2], was: Option<AlarmLevel>) -> Option<AlarmLevel> {
-    let is_below = |level: f64, of: AlarmLevel| share < if was >= Some(of) { level * 1.25 } else { level };
-    if is_below(critical, AlarmLevel::Critical) {
-        Some(AlarmLevel::Critical)
-    } else {
-        is_below(warning, AlarmLevel::Warning).then_some(AlarmLevel::Warning)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_bad_is_over_when_it_is_clearly_better() {
-        use AlarmLevel::{Critical, Warning};
-        let of = |share, was| by_less(share, [0.05, 0.01], was);
-        assert_eq!(
-            [0.2, 0.05, 0.04, 0.009].map(|share| of(share, None)),
-            [None, None, Some(Warning), Some(Critical)]
-        );
-        assert_eq!(
-            [0.06, 0.0624, 0.0626].map(|share| of(share, Some(Warning))),
-            [Some(Warning), Some(Warning), None]
-        );
-        assert_eq!([0.012, 0.013].map(|share| of(share, Some(Critical))), [Some(Critical), Some(Warning)]);
     }
 }

@@ -13,7 +13,7 @@ use starfarm_overlay::{Children, Happening, LinkId, Reactor, Said, this_host};
 use starfarm_overlay_core::front::Front;
 use starfarm_overlay_core::lanes::Lane;
 use starfarm_protocol::admin::Response;
-use starfarm_protocol::ids::{Epoch, JobId, PublicKey};
+use starfarm_protocol::ids::{JobId, PublicKey};
 use starfarm_protocol::link::{Asked, Control, Message, Piece, Table};
 use starfarm_protocol::orders::{FRONT_LEVEL, PostId};
 use starfarm_protocol::seal::StaticKey;
@@ -25,6 +25,7 @@ use super::{House, Input, Question};
 use crate::Options;
 use crate::error::SchedulerError;
 use crate::guard::caught;
+use crate::store::state::StateDir;
 use crate::tree::{Arrival, Stages, Tree};
 
 /// Links that wait for the thread at most.
@@ -42,14 +43,16 @@ const STRANGERS_US: u64 = 30_000_000;
 pub(crate) fn tree_of(
     options: &Options,
     key: &StaticKey,
-    epoch: Epoch,
+    state: &StateDir,
 ) -> Result<Option<(Arc<Tree>, (Reactor, Receiver<Arrival>))>, SchedulerError> {
     if options.no_monitor {
         return Ok(None);
     }
     let reactor = Reactor::new().map_err(|e| SchedulerError::State(format!("no monitor: {e}")))?;
     let (arrive, arrivals) = bounded(ARRIVALS_MAX);
-    let tree = Tree::new(Front::new(key.clone(), epoch.0, this_host()), arrive, reactor.waker());
+    let front = Front::new(key.clone(), state.farm.epoch.0, this_host());
+    let tree = Tree::new(front, arrive, reactor.waker());
+    tree.load_again(state);
     Ok(Some((Arc::new(tree), (reactor, arrivals))))
 }
 

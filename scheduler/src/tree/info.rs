@@ -91,7 +91,7 @@ fn in_order(front: &Front) -> Vec<(PostId, u32)> {
 }
 
 /// This machine's name.
-pub(super) fn hostname() -> String {
+fn hostname() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     name.trim().to_owned()
 }

@@ -54,6 +54,7 @@ pub(super) enum Input {
 
 /// What goes out.
 #[derive(Clone, PartialEq, Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 pub(super) enum Ask {
     /// How does the farm stand, what came after that event line, and what is known of what is shown alone?
     Look { after: u64, shows: Shows },

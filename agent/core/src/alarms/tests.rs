@@ -1,3 +1,5 @@
+//! Alarms from post to post.
+
 use super::*;
 
 const SECOND_US: u64 = 1_000_000;

@@ -1,3 +1,5 @@
+//! Datagrams there and back, and what is none.
+
 use super::*;
 use crate::ids;
 use crate::values::{Triple, Triples};

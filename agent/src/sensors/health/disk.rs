@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use rustix::fs::statvfs;
 use starfarm_protocol::link::AlarmLevel;
 
-use super::{Found, Look, by_less};
+use super::found::{Found, Look, by_less};
 
 /// Free of all, of which it is bad.
 const SHARES: [f64; 2] = [0.05, 0.01];

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use starfarm_protocol::link::AlarmLevel;
 
-use super::{Found, Look};
+use super::found::{Found, Look};
 
 /// After the last error of memory all is well again after so long.
 const QUIET_US: u64 = 600_000_000;

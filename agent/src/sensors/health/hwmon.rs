@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use starfarm_protocol::link::AlarmLevel;
 
 use super::errors::{folders, number};
-use super::{Found, Look};
+use super::found::{Found, Look};
 
 /// It is over when it is so much cooler, in thousandths of a kelvin.
 const COOLER: i64 = 3_000;

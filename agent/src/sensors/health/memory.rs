@@ -7,7 +7,7 @@ use starfarm_protocol::link::AlarmLevel;
 
 use super::super::source::Source;
 use super::super::text::{lines, value};
-use super::{Found, Look, by_less};
+use super::found::{Found, Look, by_less};
 
 const SHARES: [f64; 2] = [0.05, 0.02];
 /// Percent of the time.

@@ -6,11 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use starfarm_protocol::admin::{PostLoss, TreeState};
 use starfarm_protocol::ids::PublicKey;
 use starfarm_protocol::link::Standing;
-use starfarm_protocol::orders::{Host, POSTS_MAX, PostId, PostKind, PostOrder, PostReport, PostState};
+use starfarm_protocol::orders::{
+    Host, POSTS_MAX, PostId, PostKind, PostOrder, PostReport, PostState, SECOND_LEVEL,
+};
 use starfarm_protocol::seal::{PairKey, StaticKey, Vouchers};
 
 use super::news::{News, PostNews};
-use super::roots::Roots;
 use crate::plan::{Features, Strategy};
 
 /// Posts that a front can number: so many bits are left for them beside its incarnation.
@@ -148,6 +149,59 @@ impl Node {
 
     pub(super) fn is_up(&self) -> bool {
         self.facts.as_ref().is_none_or(|facts| facts.is_up)
+    }
+}
+
+/// What a post of the alarms' own way is for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Role {
+    /// The second root.
+    Second,
+    /// The post that runs a program.
+    Reactor,
+}
+
+impl Role {
+    pub(super) const ALL: [Self; 2] = [Self::Second, Self::Reactor];
+
+    pub(super) fn kind(self) -> (PostKind, u8) {
+        match self {
+            Self::Second => (PostKind::Fe, SECOND_LEVEL),
+            Self::Reactor => (PostKind::Ap, 0),
+        }
+    }
+
+    pub(super) fn of(kind: PostKind, level: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|role| role.kind() == (kind, level))
+    }
+}
+
+/// The posts of the alarms' own way.
+#[derive(Default)]
+pub(super) struct Roots(pub(super) BTreeMap<Role, (PostId, Post)>);
+
+impl Roots {
+    pub(super) fn get(&self, post: PostId) -> Option<&Post> {
+        self.iter().find(|(id, _)| *id == post).map(|(_, post)| post)
+    }
+
+    pub(super) fn get_mut(&mut self, post: PostId) -> Option<&mut Post> {
+        self.0.values_mut().find(|(id, _)| *id == post).map(|(_, post)| post)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (PostId, &Post)> {
+        self.0.values().map(|(id, post)| (*id, post))
+    }
+
+    pub(super) fn role(&self, role: Role) -> Option<(PostId, &Post)> {
+        self.0.get(&role).map(|(id, post)| (*id, post))
+    }
+
+    /// Those of a node are not wanted any more: which these were.
+    pub(super) fn forget(&mut self, node: &PublicKey) -> Vec<PostId> {
+        let gone: Vec<_> = self.iter().filter(|(_, post)| post.node == *node).map(|(id, _)| id).collect();
+        self.0.retain(|_, (_, post)| post.node != *node);
+        gone
     }
 }
 

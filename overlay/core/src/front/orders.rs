@@ -7,7 +7,7 @@ use starfarm_protocol::ids::PublicKey;
 use starfarm_protocol::orders::{Ancestor, Descendant, PostId, PostKind, PostOrder, SECOND_LEVEL};
 use starfarm_protocol::seal::{Secret, Vouchers};
 
-use super::known::{Front, Node, Post};
+use super::known::{Front, Node, Post, Role};
 
 /// Posts above another, at most: levels are numbers of 8 bits, and rise.
 const LINEAGE_MAX: usize = 255;
@@ -133,8 +133,13 @@ impl Front {
         PostOrder { lineage, below, children_max, second, reactor, ..order }
     }
 
+    /// The second root, as a post of this node calls it.
+    fn second_for(&self, post: &Post) -> Option<Ancestor> {
+        self.ancestor(self.roots.role(Role::Second)?, post)
+    }
+
     /// A post as another calls it; none where that one cannot.
-    pub(super) fn ancestor(&self, (above, of): (PostId, &Post), caller: &Post) -> Option<Ancestor> {
+    fn ancestor(&self, (above, of): (PostId, &Post), caller: &Post) -> Option<Ancestor> {
         let (key, called) = (caller.key?, of.key?);
         let host = |post: &Post| self.nodes.get(&post.node).map(|node| &node.host);
         let is_near = host(of) == host(caller);

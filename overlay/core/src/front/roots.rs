@@ -1,72 +1,17 @@
 //! The alarms' own way: a second root on another machine than the front's, which back ends call when they have something to
 //! say, and the post that runs a program of the user's when there is an alarm. Neither is in the tree that figures go by.
 
-use std::collections::BTreeMap;
-
 use starfarm_protocol::admin::PostLoss;
 use starfarm_protocol::ids::PublicKey;
-use starfarm_protocol::orders::{Ancestor, PostId, PostKind, PostReport, SECOND_LEVEL};
+use starfarm_protocol::orders::{PostId, PostReport};
 
-use super::known::{Front, Node, Post};
+use super::known::{Front, Node, Post, Role};
 
 /// One that has not said its key for so long after its node told of it, or of which its node told nothing, goes elsewhere.
 const START_US: u64 = 5_000_000;
 const UNHEARD_US: u64 = 60_000_000;
 /// So long it is not put again where it did not come up.
 const STRIKE_US: u64 = 600_000_000;
-
-/// What they are for, and which post does it.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Role {
-    /// The second root.
-    Second,
-    /// The post that runs a program.
-    Reactor,
-}
-
-impl Role {
-    const ALL: [Self; 2] = [Self::Second, Self::Reactor];
-
-    fn kind(self) -> (PostKind, u8) {
-        match self {
-            Self::Second => (PostKind::Fe, SECOND_LEVEL),
-            Self::Reactor => (PostKind::Ap, 0),
-        }
-    }
-
-    fn of(kind: PostKind, level: u8) -> Option<Self> {
-        Self::ALL.into_iter().find(|role| role.kind() == (kind, level))
-    }
-}
-
-/// These posts.
-#[derive(Default)]
-pub(super) struct Roots(BTreeMap<Role, (PostId, Post)>);
-
-impl Roots {
-    pub(super) fn get(&self, post: PostId) -> Option<&Post> {
-        self.iter().find(|(id, _)| *id == post).map(|(_, post)| post)
-    }
-
-    pub(super) fn get_mut(&mut self, post: PostId) -> Option<&mut Post> {
-        self.0.values_mut().find(|(id, _)| *id == post).map(|(_, post)| post)
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = (PostId, &Post)> {
-        self.0.values().map(|(id, post)| (*id, post))
-    }
-
-    fn role(&self, role: Role) -> Option<(PostId, &Post)> {
-        self.0.get(&role).map(|(id, post)| (*id, post))
-    }
-
-    /// Those of a node are not wanted any more: which these were.
-    pub(super) fn forget(&mut self, node: &PublicKey) -> Vec<PostId> {
-        let gone: Vec<_> = self.iter().filter(|(_, post)| post.node == *node).map(|(id, _)| id).collect();
-        self.0.retain(|_, (_, post)| post.node != *node);
-        gone
-    }
-}
 
 impl Front {
     /// The second root, if there is one.
@@ -157,11 +102,6 @@ impl Front {
             Role::Reactor => (false, 0, node.name.clone()),
         };
         nodes.min_by_key(|(_, node)| by(node)).map(|(key, _)| *key)
-    }
-
-    /// The second root, as a post of this node calls it.
-    pub(super) fn second_for(&self, post: &Post) -> Option<Ancestor> {
-        self.ancestor(self.roots.role(Role::Second)?, post)
     }
 
     /// Who may call a root: all back ends, and the post that runs a program.

@@ -409,18 +409,6 @@ fn a_tree_is_formed_anew_on_demand() {
 }
 
 #[test]
-fn nothing_of_a_node_is_kept_that_is_forgotten() {
-    let mut farm = Farm::new(1, 32);
-    farm.join(0..1);
-    let (post, second) = (farm.nodes[&0][0].post, farm.front.second().unwrap());
-    assert_eq!(farm.front.forget(&node(0)), [post, second]);
-    farm.front.settle(farm.now_us + SECOND_US);
-    assert!(farm.front.posts().chain(farm.front.roots()).next().is_none());
-    assert!(farm.front.node_of(post).is_none());
-    assert!(farm.front.forget(&node(0)).is_empty());
-}
-
-#[test]
 fn a_node_that_the_farm_does_not_name_is_gone_after_a_while() {
     let mut farm = Farm::new(1, 4);
     farm.join(0..2);

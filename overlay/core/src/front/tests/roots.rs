@@ -85,3 +85,15 @@ fn a_front_that_starts_again_takes_over_both() {
     farm.go_on(SECOND_US).go_on(8 * SECOND_US);
     assert_eq!((farm.front.second(), farm.front.reactor()), before);
 }
+
+#[test]
+fn nothing_of_a_node_is_kept_that_is_forgotten() {
+    let mut farm = Farm::new(1, 32);
+    farm.join(0..1);
+    let (post, second) = (farm.nodes[&0][0].post, farm.front.second().unwrap());
+    assert_eq!(farm.front.forget(&node(0)), [post, second]);
+    farm.front.settle(farm.now_us + SECOND_US);
+    assert!(farm.front.posts().chain(farm.front.roots()).next().is_none());
+    assert!(farm.front.node_of(post).is_none());
+    assert!(farm.front.forget(&node(0)).is_empty());
+}
