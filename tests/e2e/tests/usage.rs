@@ -28,9 +28,10 @@ fn an_ended_job_says_what_it_has_used_and_so_does_the_log() {
     until("the node is measured", || is_measured(&farm, "w1"));
     let id = farm.submit(&["--range", "0..1", "--", "sh", "-c", THREE_SECONDS]);
     farm.wait(&id).exits(0);
+    let job: u64 = id.parse().unwrap();
     let life = until_some("the log has the whole life of the job", || {
         let mut of_job = entries(&farm, "job_usage").into_iter();
-        of_job.find(|entry| entry["over"] == "life" && entry["job"].to_string() == id)
+        of_job.find(|entry| entry["over"] == "life" && entry["job"] == job)
     });
     let number = |of: &Value, key: &str| of[key].as_f64().unwrap_or_else(|| panic!("{key} of {of}"));
     let total = farm.job(&id)["usage_total"].clone();
