@@ -18,7 +18,7 @@ use crate::output::Format;
 pub(crate) use job::{Job, Jobs, Logs, Selection, Set, Status};
 pub(crate) use key::Key;
 pub(crate) use log::{Export, Log, Replay};
-pub(crate) use measure::{Bench, Dispatch, Plan};
+pub(crate) use measure::{Bench, Dispatch, Plan, Shape, TreeBench, Udp};
 pub(crate) use monitor::{About, Follow, Monitor, MonitorSet, Stream as MonitorStream};
 pub(crate) use parallel::{Halt, HaltWhy, Parallel};
 pub(crate) use results::{Results, Streams, Wanted};
@@ -106,7 +106,7 @@ pub(crate) enum Command {
     /// Run the scheduling node
     Scheduler(Box<Scheduler>),
     /// Run a computing node
-    Worker(starfarm_worker::Options),
+    Worker(Box<starfarm_worker::Options>),
     /// Submit a job: a job file, or a program for each unit
     Submit(Box<Submit>),
     /// List the jobs

@@ -15,8 +15,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use starfarm_protocol::admin::frames::{FrameError, FrameReader, frame};
 use starfarm_protocol::admin::pieces::{self, PIECE_BYTES_MAX, Pieces};
 use starfarm_protocol::admin::{
-    EventLine, Explanation, JobCommand, JobInfo, NodeInfo, PlaceCps, Request, Response, StatusInfo, Subject,
-    TreeInfo,
+    AlarmsInfo, EventLine, Explanation, GraphInfo, JobCommand, JobInfo, NodeInfo, PlaceCps, Request,
+    Response, StatusInfo, Subject, TreeInfo, UsageLine,
 };
 use starfarm_protocol::ids::{ContentHash, JobId};
 use starfarm_protocol::units::Units;
@@ -278,6 +278,20 @@ impl Client {
         ask!(self, &Request::Tree, Response::Tree(tree) => tree)
     }
 
+    pub(crate) fn alarms(&mut self) -> Result<AlarmsInfo, Failure> {
+        ask!(self, &Request::Alarms, Response::Alarms(alarms) => alarms)
+    }
+
+    /// The graph of a node's agent.
+    pub(crate) fn graph(&mut self, node: &str) -> Result<GraphInfo, Failure> {
+        ask!(self, &Request::Graph { node: node.to_owned() }, Response::Graph(graph) => graph)
+    }
+
+    /// What a job or node used of late.
+    pub(crate) fn usage_line(&mut self, subject: Subject) -> Result<UsageLine, Failure> {
+        ask!(self, &Request::UsageLine(subject), Response::UsageLine(line) => line)
+    }
+
     /// Has the tree planned anew; the tree as it begins to be then.
     pub(crate) fn form_tree(&mut self, strategy: PlaceCps, fanout: u32) -> Result<TreeInfo, Failure> {
         ask!(self, &Request::FormTree { strategy, fanout }, Response::Tree(tree) => tree)
@@ -332,6 +346,8 @@ fn asks_only(request: &Request) -> bool {
             | Request::LostOutputs { .. }
             | Request::Merged { .. }
             | Request::Tree
+            | Request::Alarms
+            | Request::UsageLine(_)
             | Request::Fetch { .. }
     )
 }

@@ -14,6 +14,7 @@ mod job;
 mod lines;
 mod mask;
 mod merge;
+mod monitor;
 mod needs;
 mod notes;
 mod parallel;
@@ -74,7 +75,7 @@ fn parse_rest(text: &str, file_name: &str, base: &Path, over: &UnitSet) -> Resul
         source.error(at, format!("this is not TOML: {}", e.message().trim_end()))
     })?;
     let root = Section::root(source, table.get_ref());
-    root.only(&["name", "after", "after_any", "labels", "space", "task", "trust", "merge"])?;
+    root.only(&["name", "after", "after_any", "labels", "space", "task", "trust", "merge", "monitor"])?;
     let name = root.read("name", job_name)?.unwrap_or_else(|| stem(file_name));
     let units = space::read(&root.section("space", "what the units are, e.g. kind = \"range\"")?, base)?;
     let mut job = JobFile::new(name, units.space, Work::Nothing);
@@ -84,6 +85,9 @@ fn parse_rest(text: &str, file_name: &str, base: &Path, over: &UnitSet) -> Resul
     task::read(&task, &mut job, base)?;
     if let Some(trust) = root.get("trust") {
         job.trust = trust::read(&trust, &job)?;
+    }
+    if let Some(section) = root.get("monitor") {
+        job.terms.monitor = Some(monitor::read(&section)?);
     }
     if let Some(section) = root.get("merge") {
         merge::read(&section, &mut job, base)?;

@@ -2,6 +2,7 @@
 //! for each job. A communication process: what those below tell is summed up by job, and put together by machine.
 
 use std::cell::Cell;
+use std::path::Path;
 use std::rc::Rc;
 
 use starfarm_agent_core::up::{Coming, Down, Leaving, Up};
@@ -10,7 +11,10 @@ use starfarm_protocol::ids::to_hex;
 use starfarm_protocol::link::Stream;
 use starfarm_protocol::orders::PostKind;
 
+use crate::program;
+use crate::raise::{Raise, Seeing};
 use crate::sensors::SENSORS;
+use crate::udp::UDP;
 use crate::words::Begin;
 
 /// The timer of all sensors.
@@ -18,6 +22,11 @@ pub(crate) const TIMER: &str = "period";
 /// The sensors of the machine, and that of units.
 pub(crate) const MACHINE: [&str; 4] = ["cpuload", "memory", "network", "disks"];
 pub(crate) const UNITS: &str = "units";
+/// The sensor of what is wrong with the machine, its timer, and how often that fires, in microseconds.
+pub(crate) const HEALTH: &str = "health";
+pub(crate) const HEALTH_US: u64 = 2_000_000;
+/// Where all that one timer brings of the machine becomes one message.
+pub(crate) const WAVE: &str = "wave";
 /// The period of waves until somebody says another, in microseconds.
 const PERIOD_US: u64 = 1_000_000;
 /// The stages of a communication process.
@@ -33,18 +42,20 @@ pub(crate) struct Doors {
     pub(crate) late: Rc<Cell<u64>>,
     /// What leaves of machines: bit n is the metric with number n.
     pub(crate) metrics: Rc<Cell<u64>>,
+    /// What sensors see that somebody must know.
+    pub(crate) seeing: Seeing,
 }
 
 impl Default for Doors {
     fn default() -> Self {
         let (leaving, coming, late) = (Leaving::default(), Coming::default(), Rc::default());
-        Self { leaving, coming, late, metrics: Rc::new(Cell::new(u64::MAX)) }
+        Self { leaving, coming, late, metrics: Rc::new(Cell::new(u64::MAX)), seeing: Seeing::default() }
     }
 }
 
 /// What an agent can make stages of.
 pub(crate) fn modules() -> Vec<Module> {
-    PURE.into_iter().chain(SENSORS).collect()
+    PURE.into_iter().chain(SENSORS).chain(UDP).chain([program::MODULE]).collect()
 }
 
 /// Makes the stages and edges.
@@ -59,8 +70,13 @@ pub(crate) fn build(runtime: &mut Runtime, begin: &Begin, doors: &Doors) -> Resu
         )?;
     }
     match begin.kind {
-        PostKind::Be => back_end(runtime, begin),
-        _ => communication_process(runtime, doors),
+        PostKind::Be => {
+            back_end(runtime, begin)?;
+            programs(runtime, begin)?;
+            health(runtime, begin, doors)
+        }
+        PostKind::Ibe | PostKind::Cp => communication_process(runtime, doors),
+        PostKind::Fe | PostKind::Ap => Ok(()),
     }
 }
 
@@ -78,12 +94,12 @@ fn back_end(runtime: &mut Runtime, begin: &Begin) -> Result<(), Refusal> {
         type_name: type_name.to_owned(),
         name: Some(name.to_owned()),
     };
-    runtime.order(create("wavebuf", "wave"), 0)?;
+    runtime.order(create("wavebuf", WAVE), 0)?;
     for sensor in MACHINE {
         runtime.order(create(sensor, sensor), 0)?;
-        link(runtime, (sensor, "out"), ("wave", sensor))?;
+        link(runtime, (sensor, "out"), (WAVE, sensor))?;
     }
-    link(runtime, ("wave", "out"), ("system", "in"))?;
+    link(runtime, (WAVE, "out"), ("system", "in"))?;
     units(runtime, begin, UNITS)
 }
 
@@ -98,6 +114,29 @@ pub(crate) fn units(runtime: &mut Runtime, begin: &Begin, name: &str) -> Result<
     link(runtime, (name, "out"), ("job", "in"))
 }
 
+/// What programs of units say of themselves. Where their folder cannot be had nobody hears them, and the rest goes on.
+fn programs(runtime: &mut Runtime, begin: &Begin) -> Result<(), Refusal> {
+    let Some(folder) = &begin.metrics else { return Ok(()) };
+    let create = Order::Create { type_name: program::TYPE.to_owned(), name: Some(program::TYPE.to_owned()) };
+    runtime.order(create, 0)?;
+    let set = Word::Set { key: "folder".to_owned(), value: folder.display().to_string() };
+    if let Err(refusal) = runtime.order(Order::Tell(Who::from(program::TYPE), set), 0) {
+        starfarm_net::say(&format!("starfarm-agent: nobody hears what programs of units say: {refusal}"));
+    }
+    Ok(())
+}
+
+/// How the machine is, by a timer of its own.
+fn health(runtime: &mut Runtime, begin: &Begin, doors: &Doors) -> Result<(), Refusal> {
+    runtime.add("alarm", Box::new(Raise::new(Rc::clone(&doors.seeing), begin.drains)), Some("alarm"))?;
+    let create = Order::Create { type_name: HEALTH.to_owned(), name: Some(HEALTH.to_owned()) };
+    runtime.order(create, 0)?;
+    link(runtime, (HEALTH, "out"), ("alarm", "in"))?;
+    let folder = begin.running.parent().unwrap_or(Path::new("/")).display().to_string();
+    let set = Word::Set { key: "disk".to_owned(), value: folder };
+    runtime.order(Order::Tell(Who::from(HEALTH), set), 0).map(drop)
+}
+
 fn communication_process(runtime: &mut Runtime, doors: &Doors) -> Result<(), Refusal> {
     runtime.add("down", Box::new(Down::new(Rc::clone(&doors.coming))), Some(DOWN))?;
     runtime.add("gather", Box::new(Gather::new(PERIOD_US, Rc::clone(&doors.late))), Some(GATHER))?;
@@ -106,4 +145,13 @@ fn communication_process(runtime: &mut Runtime, doors: &Doors) -> Result<(), Ref
         link(runtime, (GATHER, name), (name, "in"))?;
     }
     Ok(())
+}
+
+/// Tells the stage that sums up something; posts of other kinds have none.
+pub(crate) fn tell_gather(runtime: &mut Runtime, kind: PostKind, (key, value): (&str, String), now_us: u64) {
+    if matches!(kind, PostKind::Cp | PostKind::Ibe) {
+        let word = Word::Set { key: key.to_owned(), value };
+        let told = runtime.order(Order::Tell(Who::from(GATHER), word), now_us);
+        assert!(told.is_ok(), "the stage is there, and knows the setting");
+    }
 }

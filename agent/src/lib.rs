@@ -3,19 +3,50 @@
 //!
 //! | file | holds |
 //! | --- | --- |
-//! | `process`, `words` | the life of an agent; what it and its worker say to each other |
-//! | `graph` | the stages that it begins with |
+//! | `serve`, `process`, `pipe`, `words` | the start and the life of an agent; what it and its worker say to each other, and by what |
+//! | `graph`, `raise` | the stages that it begins with; that by which alarms leave |
+//! | `alarms`, `reaction` | what somebody must know, on its way; the program that is run for it |
 //! | `wishes` | what is to be measured, and how often |
+//! | `udp`, `watched` | the stages that send and take plain datagrams; files that stages wait for |
+//! | `measure` | a stage of these measured |
+//! | `control`, `farm` | what it is asked from afar; the stages of the whole farm |
+//! | `door` | where it takes links |
+//! | `farm` | the stages of the whole farm, which are told from afar |
+//! | `own`, `file` | what a node's own file adds, and how it is read |
+//! | `service`, `program`, `lines` | programs beside the agent, and those of units, whose lines are values |
+//! | `cpus` | the processors that agents run on |
 //! | `sensors` | what reads the machine |
 //!
 //! An agent has [`sensors::SENSORS`] among the modules of its runtime and makes stages of them by name, or adds one that reads
 //! another folder than `/proc`, as tests do: `runtime.add("memory", sensors::memory::stage(folder), None)`.
 #![forbid(unsafe_code)]
 
+mod alarms;
+mod control;
+mod cpus;
+mod door;
+mod farm;
+mod file;
 mod graph;
+mod lines;
+pub mod measure;
+mod own;
+mod pipe;
 mod process;
+mod program;
+mod raise;
+mod reaction;
 pub mod sensors;
+mod serve;
+mod service;
+mod udp;
+mod watched;
 mod wishes;
 pub mod words;
 
-pub use process::serve;
+pub use cpus::{check as check_cpus, list as list_cpus};
+pub use farm::check_farm_file;
+pub use file::FileError;
+pub use serve::serve;
+pub use starfarm_overlay::this_host;
+pub use words::OwnFile;

@@ -5,6 +5,7 @@
 //! | file | holds |
 //! | --- | --- |
 //! | `cpuload`, `memory`, `network`, `disks` | the node |
+//! | `health` | what is wrong with the node |
 //! | `units` | the units of jobs that run on the node |
 //! | `measure` | what all sensors have in common |
 //! | `source`, `text` | files that are read again and again; numbers and words in their text |
@@ -13,6 +14,7 @@
 mod counters;
 pub mod cpuload;
 pub mod disks;
+pub mod health;
 mod measure;
 pub mod memory;
 pub mod network;
@@ -23,5 +25,5 @@ pub mod units;
 use starfarm_agent_core::Module;
 
 /// All sensors, as modules of a runtime.
-pub const SENSORS: [Module; 5] =
-    [cpuload::MODULE, memory::MODULE, network::MODULE, disks::MODULE, units::MODULE];
+pub const SENSORS: [Module; 6] =
+    [cpuload::MODULE, memory::MODULE, network::MODULE, disks::MODULE, health::MODULE, units::MODULE];

@@ -8,7 +8,7 @@ use starfarm_protocol::ids::JobId;
 use starfarm_protocol::link::{Scope, Table, Wish};
 use starfarm_protocol::orders::{PostId, PostKind};
 
-use crate::graph::{self, Doors, GATHER, MACHINE, TIMER, UNITS};
+use crate::graph::{self, Doors, GATHER, HEALTH, HEALTH_US, MACHINE, TIMER, UNITS};
 use crate::words::Begin;
 
 /// A second, and all metrics.
@@ -42,12 +42,12 @@ impl Wishes {
         self.table.wishes.iter().filter_map(of).collect()
     }
 
-    /// Has the post's stages do what is wished, by the farm's clock.
+    /// Has the post's stages do what is wished, by the farm's clock: those that each has, and `others`.
     pub(crate) fn apply(
         &mut self,
         runtime: &mut Runtime,
         (begin, post): (&Begin, PostId),
-        doors: &Doors,
+        (doors, others): (&Doors, &[String]),
         now_us: u64,
     ) -> Result<(), Refusal> {
         let (all, jobs) = (self.of_all(post), self.of_jobs());
@@ -59,10 +59,13 @@ impl Wishes {
             return set(runtime, GATHER, "periods", format!("{period_us}{own}"), now_us);
         }
         doors.metrics.set(mask(all));
-        timer(runtime, (TIMER, all.period_us), &[&MACHINE[..], &[UNITS]].concat(), now_us)?;
+        timer(runtime, (HEALTH, HEALTH_US), &[HEALTH], now_us)?;
+        let stages: Vec<_> =
+            MACHINE.into_iter().chain([UNITS]).chain(others.iter().map(String::as_str)).collect();
+        timer(runtime, (TIMER, all.period_us), &stages, now_us)?;
         set(runtime, UNITS, "metrics", mask(all).to_string(), now_us)?;
-        let others: Vec<_> = jobs.keys().map(|job| job.0.to_string()).collect();
-        set(runtime, UNITS, "all-but", others.join(" "), now_us)?;
+        let all_but: Vec<_> = jobs.keys().map(|job| job.0.to_string()).collect();
+        set(runtime, UNITS, "all-but", all_but.join(" "), now_us)?;
         for (job, wish) in &jobs {
             let name = format!("{UNITS}-{}", job.0);
             if self.own.insert(*job) {
@@ -124,7 +127,7 @@ mod tests {
 
     fn begin(kind: PostKind) -> Begin {
         let (farm, running) = (FarmId([1; 16]), "/nowhere/running".into());
-        Begin { farm, kind, level: u8::from(kind != PostKind::Be), running, ports: None }
+        Begin::new(farm, kind, u8::from(kind != PostKind::Be), running)
     }
 
     fn wish(scope: Scope, period_us: u64) -> Wish {
@@ -134,7 +137,7 @@ mod tests {
     /// Stages by name, and when the next timer is due, after these wishes.
     fn after(wishes: &mut Wishes, runtime: &mut Runtime, table: &[Wish], now_us: u64) -> (Vec<String>, u64) {
         wishes.take(Table { version: 1, wishes: table.to_vec() });
-        wishes.apply(runtime, (&begin(PostKind::Be), POST), &Doors::default(), now_us).unwrap();
+        wishes.apply(runtime, (&begin(PostKind::Be), POST), (&Doors::default(), &[]), now_us).unwrap();
         let names = runtime.stages().into_iter().filter_map(|(_, name, _)| name.map(str::to_owned));
         (names.filter(|name| name.starts_with(UNITS)).collect(), runtime.next_due_us().unwrap_or(0))
     }
@@ -152,9 +155,10 @@ mod tests {
         }
         // It is not measured at all, and neither is anything else.
         let off = [wish(Scope::All, 0), wish(Scope::Job(JobId(7)), 0)];
-        assert_eq!(after(&mut wishes, &mut runtime, &off, s), (both, 0));
-        let others = [wish(Scope::Post(PostId(8)), s / 2), wish(Scope::All, 5 * s)];
-        assert_eq!(after(&mut wishes, &mut runtime, &others, s), (vec!["units".into()], 5 * s));
+        // But for how the machine is.
+        assert_eq!(after(&mut wishes, &mut runtime, &off, s), (both, HEALTH_US));
+        let others = [wish(Scope::Post(PostId(8)), s / 2), wish(Scope::All, 3 * s / 2)];
+        assert_eq!(after(&mut wishes, &mut runtime, &others, s), (vec!["units".into()], 3 * s / 2));
         let own = [wish(Scope::All, 5 * s), wish(Scope::Post(POST), s / 2)];
         assert_eq!(after(&mut wishes, &mut runtime, &own, s), (vec!["units".into()], s + s / 2));
     }
@@ -167,6 +171,6 @@ mod tests {
         let table =
             [wish(Scope::All, 0), wish(Scope::Job(JobId(7)), SECOND_US), wish(Scope::Job(JobId(8)), 0)];
         wishes.take(Table { version: 1, wishes: table.to_vec() });
-        wishes.apply(&mut runtime, (&begin, POST), &doors, SECOND_US).unwrap();
+        wishes.apply(&mut runtime, (&begin, POST), (&doors, &[]), SECOND_US).unwrap();
     }
 }

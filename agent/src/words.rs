@@ -36,6 +36,41 @@ pub struct Begin {
     /// The first and the last port that it may take links at; none: any that is free.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ports: Option<(u16, u16)>,
+    /// The folder for sockets by which programs of units tell figures of their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<PathBuf>,
+    /// The node's name.
+    pub node: String,
+    /// The program that the post runs when there is an alarm.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_alarm: Option<PathBuf>,
+    /// The node gets no more tasks when it has a critical alarm.
+    #[serde(default)]
+    pub drains: bool,
+    /// The node's own file, of a back end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<OwnFile>,
+    /// The processors that it runs on alone; none: on all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cpus: Vec<usize>,
+}
+
+/// A node's own file.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct OwnFile {
+    /// Where it was. Paths in it are relative to its folder.
+    pub path: PathBuf,
+    /// What was in it.
+    pub text: String,
+}
+
+impl Begin {
+    /// A post of which nothing is said but what it is.
+    pub fn new(farm: FarmId, kind: PostKind, level: u8, running: PathBuf) -> Self {
+        let (ports, metrics, node, on_alarm) = (None, None, String::new(), None);
+        let (drains, file, cpus) = (false, None, Vec::new());
+        Self { farm, kind, level, running, ports, metrics, node, on_alarm, drains, file, cpus }
+    }
 }
 
 /// What the agent says.

@@ -37,6 +37,10 @@ export interface JobMeta {
   durations: { from_us: number[]; counts: number[] };
   median_us: number | null;
   certificate: Record<string, Field> | null;
+  /** Processor cores over time, span by span: of all units together, and of a unit. Absent in older reports. */
+  cores_used?: { from_us: number[]; to_us: number[]; cores: number[]; min: number[]; max: number[] } | null;
+  /** What its units used in all: the fields of the event. */
+  used?: Record<string, Field> | null;
 }
 
 export interface NodeMeta {

@@ -40,6 +40,45 @@ function strip(report: Report, colours: Colours, job: JobMeta): HTMLElement {
   return made;
 }
 
+/** The cores that its units used, below the strip of its states: a bar a span, the highest for the most. */
+function usage(report: Report, job: JobMeta): HTMLElement | false {
+  const used = job.cores_used;
+  if (!used || used.cores.length === 0) return false;
+  const { from_us } = report.meta;
+  const most = Math.max(...used.cores);
+  const mean = used.cores.reduce((sum, cores, i) => sum + cores * (used.to_us[i] - used.from_us[i]), 0) /
+    Math.max(1, used.to_us.reduce((sum, to, i) => sum + to - used.from_us[i], 0));
+  const label = `${cores(mean)} in use on average, ${cores(most)} at most`;
+  const made = h("div", { class: "usage", role: "img", "aria-label": label, title: label });
+  used.cores.forEach((now, i) => {
+    const [from, to] = [Math.max(used.from_us[i], from_us), Math.max(used.to_us[i], from_us)];
+    if (to === from) return;
+    const piece = h("i", { title: `${cores(now)} in use; by unit ${used.min[i].toFixed(2)} to ${used.max[i].toFixed(2)}` });
+    piece.style.left = `${((from - from_us) / report.span) * 100}%`;
+    piece.style.width = `${((to - from) / report.span) * 100}%`;
+    piece.style.height = `${most > 0 ? Math.max(4, (now / most) * 100) : 4}%`;
+    made.append(piece);
+  });
+  return made;
+}
+
+function cores(number: number): string {
+  return `${number.toFixed(2)} ${number === 1 ? "core" : "cores"}`;
+}
+
+/** Facts of what it used in all. */
+function used(job: JobMeta): [string, string][] {
+  const number = (name: string) => {
+    const field = job.used?.[name];
+    return typeof field === "number" ? field : undefined;
+  };
+  const [sum, time, memory] = [number("cpu_cores_sum"), number("for_us"), number("memory_bytes_sum")];
+  const facts: [string, string][] = [];
+  if (sum !== undefined && time !== undefined) facts.push(["processor time used", duration(sum * time)], ["in use on average", cores(sum)]);
+  if (memory !== undefined) facts.push(["memory on average", `${(memory / 2 ** 20).toFixed(1)} MiB`]);
+  return facts;
+}
+
 /** How many results took how long: one bar for each doubling of the time. */
 function histogram(job: JobMeta): HTMLElement {
   const { from_us: edges, counts } = job.durations;
@@ -123,6 +162,7 @@ function body(report: Report, view: View, job: JobMeta): HTMLElement {
     ["hits", count(job.hits)],
     ["results", count(job.results)],
     ["median duration of a result", job.median_us === null ? "–" : duration(job.median_us)],
+    ...used(job),
   ];
   return h("div", { class: "job" },
     h("dl", { class: "facts" }, ...facts.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)))),
@@ -144,7 +184,7 @@ function card(report: Report, colours: Colours, view: View, job: JobMeta, zoom: 
       h("span", {}, `${doneShare(job)} of ${count(job.units)} units`),
       // The others are of no one job: nobody certified them together.
       h("span", {}, job.job !== 0 && dot(tone), job.job === 0 ? "" : job.certificate ? word : "no certificate"),
-      strip(report, colours, job)),
+      h("span", { class: "over" }, strip(report, colours, job), usage(report, job))),
     place);
   const fill = () => {
     if (made.open) place.replaceChildren(h("button", { type: "button", click: zoom }, "show its time on the timeline"), body(report, view, job));

@@ -75,6 +75,16 @@ export class Bytes {
   }
 }
 
+/** An hour of a job's use, in spans of two minutes. */
+function coresUsed(from: number, to: number): Pick<JobMeta, "cores_used" | "used"> {
+  const starts = Array.from({ length: 30 }, (_, i) => from + (i * (to - from)) / 30);
+  const cores = starts.map((_, i) => 1 + (i % 5));
+  return {
+    cores_used: { from_us: starts, to_us: starts.map((start) => start + (to - from) / 30), cores, min: cores.map(() => 0.1), max: cores.map(() => 1) },
+    used: { job: 1, over: "life", for_us: to - from, cpu_cores_sum: 3, memory_bytes_sum: 2 ** 30 },
+  };
+}
+
 type Change = [at: number, word: string];
 interface Task { begun: number; ended: number; tag: number }
 
@@ -240,6 +250,7 @@ function jobMeta(index: number, [from, to]: [number, number], tasks: number, wis
     job: index + 1, name: ["mersenne", "sweep of seeds", "collatz"][index % 3], user: "ada", units, done: cut ? "0" : units, failed: "0", abandoned: "0", hits: 2,
     submitted_us: submitted, started_us: FROM_US + Math.round(from), ended_us: ended, states, results: tasks,
     durations: { from_us: edges, counts: [2, 9, 41, 300, Math.floor(tasks * 0.46), Math.floor(tasks * 0.53), 120, 3] }, median_us: wishes.taskUs, certificate: cut ? null : certificate,
+    ...coresUsed(FROM_US + 10 * MIN, FROM_US + 70 * MIN),
   };
 }
 

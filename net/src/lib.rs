@@ -5,6 +5,7 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod plain;
 mod private;
 mod receive;
 mod remove;
@@ -12,6 +13,7 @@ mod send;
 mod socket;
 mod stderr;
 
+pub use plain::PlainReceiver;
 pub use private::{close, closed, nobody_elses, private_folder, state_folder, unchanged_by_others};
 pub use receive::Receiver;
 pub use remove::remove_all;

@@ -4,13 +4,16 @@
 //! | file | holds |
 //! | --- | --- |
 //! | `link` | one link: its handshake and its bytes |
+//! | `host` | which machine this is |
 //! | `reactor` | the thread's loop: what happened on which link |
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod host;
 mod link;
 mod reactor;
 
+pub use host::this_host;
 pub use mio::Waker;
 pub use reactor::{Happening, Reactor, Watch};
 pub use starfarm_overlay_core::children::{Children, Said};

@@ -108,6 +108,12 @@ impl Reactor {
         self.poll.registry().register(&mut SourceFd(&fd), Token(1 + watch.0), Interest::READABLE)
     }
 
+    /// Watches a file no more, for the time being.
+    pub fn unwatch(&self, fd: RawFd) {
+        // One that was closed is not watched either.
+        let _ = self.poll.registry().deregister(&mut SourceFd(&fd));
+    }
+
     /// Calls a post.
     ///
     /// # Errors
@@ -148,6 +154,13 @@ impl Reactor {
     pub fn send(&mut self, link: LinkId, lane: Lane, message: &Message<'_>, now_us: u64) {
         if let Some(found) = self.links.get_mut(&link) {
             found.pipe.send(lane, message, now_us);
+        }
+    }
+
+    /// As [`Links::open`].
+    pub fn open(&mut self, link: LinkId, lane: Lane, message: &Message<'_>, now_us: u64) {
+        if let Some(found) = self.links.get_mut(&link) {
+            found.pipe.open(lane, message, now_us);
         }
     }
 
@@ -271,6 +284,10 @@ impl Reactor {
 impl Links for Reactor {
     fn send(&mut self, link: LinkId, lane: Lane, message: &Message<'_>, now_us: u64) {
         Self::send(self, link, lane, message, now_us);
+    }
+
+    fn open(&mut self, link: LinkId, lane: Lane, message: &Message<'_>, now_us: u64) {
+        Self::open(self, link, lane, message, now_us);
     }
 
     fn send_data(&mut self, link: LinkId, waiting: &mut Sending, now_us: u64) {

@@ -120,7 +120,7 @@ impl Node {
     /// Says who it is, once the link that it has called is up.
     fn greet(&mut self, link: LinkId) {
         self.until("the link is up", |seen| matches!(seen, [Happening::Up(_)]));
-        self.reactor.send(link, Lane::Control, &Message::Attach(attach(0)), self.now_us.get());
+        self.reactor.open(link, Lane::Control, &Message::Attach(attach(0)), self.now_us.get());
         self.turn();
     }
 }
@@ -342,7 +342,7 @@ fn answer_to(level: u8) -> (Message<'static>, usize) {
     let mut children = Children::of(1);
     let up = call(&pair, address, &mut below);
     both(&mut below, &mut above, "the link is up", |below, _| matches!(&below.seen[..], [Happening::Up(_)]));
-    below.reactor.send(up, Lane::Control, &Message::Attach(attach(level)), 1_000_000);
+    below.reactor.open(up, Lane::Control, &Message::Attach(attach(level)), 1_000_000);
     both(&mut below, &mut above, "it calls", |_, above| !above.seen.is_empty());
     let Happening::Called(link, claim, first) = above.seen.remove(0) else { panic!() };
     assert_eq!((claim.name.as_str(), claim.key), ("post-7", pair.caller.public()));

@@ -2,8 +2,10 @@
 //! time, over the local socket or the sealed TCP channel. Units are decimal strings; everything else that counts is a
 //! number. The command line prints these very values as JSON. Contents alone go as raw bytes: their [`pieces`].
 
+mod alarms;
 pub mod explain;
 pub mod frames;
+mod graph;
 pub mod lines;
 mod merge;
 mod node;
@@ -26,15 +28,17 @@ use crate::terms::{Limit, Terms};
 use crate::trust::{Share, TrustChecks};
 use crate::units::Units;
 use crate::word::words;
+pub use alarms::{AlarmInfo, AlarmPath, AlarmsInfo};
 pub use explain::{Explanation, Fact, FactValue, Reason, Rule, SizeInfo, Subject};
+pub use graph::{EdgeInfo, GraphInfo, GraphTimer, StageInfo};
 pub use lines::EventLine;
 pub use merge::{MergeInfo, MergeOutcome, MergeState, MergedFile};
 pub use node::{DeviceInfo, DevicesInfo, NetworkInfo, NodeInfo, RateInfo};
 pub use output::{ArchiveInfo, OutputInfo, OutputLoss, StreamInfo};
 pub use results::{FailedInfo, HitInfo, LostOutputs, ResultsPage};
 pub use status::StatusInfo;
-pub use tree::{MonitorScope, MonitorWish, PlaceCps, PostInfo, TreeInfo, TreeState, TreeSummary};
-pub use usage::{JobUsage, NodeUsage, Spread};
+pub use tree::{MonitorScope, MonitorWish, PlaceCps, PostInfo, PostLoss, TreeInfo, TreeState, TreeSummary};
+pub use usage::{JobTotalUsage, JobUsage, NodeUsage, Spread, UsageLine, UsageSpan};
 
 /// Version of the JSON that the command line prints: the value of `schema` in each document is
 /// `starfarm/NAME/VERSION`.
@@ -90,6 +94,14 @@ pub enum Request {
     TaskEvents { after: u64, take: u64 },
     /// The monitoring tree, post by post; answered with `Tree`.
     Tree,
+    /// Alarms that stand; answered with `Alarms`.
+    Alarms,
+    /// All back ends are to have these stages beside their own: the text of a farm's file.
+    LoadStages { text: String },
+    /// The graph of a node's agent; answered with `Graph`.
+    Graph { node: String },
+    /// What a job or a node used in the last two minutes; answered with `UsageLine`, an empty one where nothing is known.
+    UsageLine(Subject),
     /// The tree is planned anew, and is to be so from now on.
     FormTree { strategy: PlaceCps, fanout: u32 },
     /// What is to be measured, and how often.
@@ -216,6 +228,12 @@ pub enum Response {
     Events { events: Vec<EventLine>, missed: u64 },
     /// The monitoring tree.
     Tree(TreeInfo),
+    /// Alarms.
+    Alarms(AlarmsInfo),
+    /// An agent's graph.
+    Graph(GraphInfo),
+    /// What something used of late.
+    UsageLine(UsageLine),
     /// Keys.
     Keys(Vec<KeyInfo>),
     /// Text of a join file.
@@ -337,6 +355,9 @@ pub struct JobInfo {
     /// What its units use that run; null where the monitor knows nothing of it.
     #[serde(default)]
     pub usage: Option<JobUsage>,
+    /// What its units have used in all; null where the monitor knows nothing of it, or the scheduler has started since.
+    #[serde(default)]
+    pub usage_total: Option<JobTotalUsage>,
 }
 
 /// What a unit takes of its node while it runs.

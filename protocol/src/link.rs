@@ -9,16 +9,27 @@
 //! | 3 | refuse | parent | UTF-8, why, in words; the parent hangs up |
 //! | 5 | beat | both | heard u64: messages of data that have come by this link |
 //! | 6 | data | child | stream u8, origin u64: the post that measured or summed up; sequence u32; at u64: when that was, by the farm's clock, microseconds; triples |
+//! | 7 | alarm | child, or a parent to the post that reacts | alarms up to the end, at most 32: post u64, sensor (u16 bytes and UTF-8), episode u64, version u32, flags u8 (1 it stands, 2 its node is to get no tasks, 4 a program was run, 8 there is a value), level u8, value f64, node and text (each u16 bytes and UTF-8) |
+//! | 8 | alarm ack | who has heard it | the same of each: post u64, sensor, episode u64, version u32, reacted u8 |
+//! | 9 | control | parent | post u64: whose agent is asked, 2^64 - 1 for all back ends; asked u8: 1 its graph, 2 to have stages of the farm; number u64; nth u16, of u16: which piece, of how many; up to 8 KiB of it |
+//! | 10 | answer | child | post u64, number u64, nth u16, of u16; up to 8 KiB |
 //! | 11 | standing | child | post u64, parent u64, level u8, children u32, sent u64, received u64, dropped u64, late u64, gaps u64: how a post stands, which may be below the child |
 //! | 12 | table | parent | version u64, then 25 B each: scope u8 (0 all, 1 a job, 2 a post), its number u64, period u64 in microseconds (0: nothing is measured), metrics u64 (bit n: the metric with number n; 0: all) |
+//! | 15 | part | both | op u8 (1 down: each back end says the value; 2 up: the sum), round u32, from u32: back ends whose values are in it, value u64 |
 //!
 //! Triples are ids, lengths and values: see the page on monitoring.
+
+mod alarm;
+mod control;
 
 use crate::bytes::{Malformed, Reader};
 use crate::field::Field;
 use crate::ids::JobId;
 use crate::orders::PostId;
 use crate::word::words;
+
+pub use alarm::{ALARMS_A_MESSAGE, Alarm, AlarmAck, AlarmKey, AlarmLevel};
+pub use control::{Answer, Asked, Control, PIECE_BYTES, Piece, Pieces, WHOLE_BYTES_MAX};
 
 /// First byte of the first record of a link.
 pub const LINK: u8 = 5;
@@ -44,7 +55,7 @@ words! {
 }
 
 /// A message of a link.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub enum Message<'a> {
     /// A child says who it is.
     Attach(Attach),
@@ -65,10 +76,43 @@ pub enum Message<'a> {
     },
     /// Values.
     Data(Data<'a>),
+    /// What somebody must know; at most [`ALARMS_A_MESSAGE`].
+    Alarms(Vec<Alarm>),
+    /// Who says this knows it; as many.
+    AlarmAcks(Vec<AlarmAck>),
+    /// An agent is asked something.
+    Control(Control<'a>),
+    /// An agent answers.
+    Answer(Answer<'a>),
     /// How a post stands.
     Standing(Standing),
     /// What is to be measured, and how often.
     Table(Table),
+    /// A part of what all posts do together.
+    Part(Part),
+}
+
+words! {
+    /// Which way a part goes. The numbers are on the wire: append only.
+    PartOp {
+        /// Down: each back end says the value.
+        Down = 1 => "down",
+        /// Up: the sum of what those below have said.
+        Up = 2 => "up",
+    }
+}
+
+/// A part of what all posts do together: a value goes down to every back end, and the sum of what they say comes up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Part {
+    /// Which way it goes.
+    pub op: PartOp,
+    /// Which of the parent's rounds it belongs to.
+    pub round: u32,
+    /// Back ends whose values are in it; 0 on the way down.
+    pub from: u32,
+    /// The value; sums stop at `u64::MAX`.
+    pub value: u64,
 }
 
 /// What is to be measured, and how often: where nothing is said of something, what is said of all holds, and without that a
@@ -193,8 +237,13 @@ mod kind {
     pub(super) const REFUSE: u8 = 3;
     pub(super) const BEAT: u8 = 5;
     pub(super) const DATA: u8 = 6;
+    pub(super) const ALARMS: u8 = 7;
+    pub(super) const ALARM_ACKS: u8 = 8;
+    pub(super) const CONTROL: u8 = 9;
+    pub(super) const ANSWER: u8 = 10;
     pub(super) const STANDING: u8 = 11;
     pub(super) const TABLE: u8 = 12;
+    pub(super) const PART: u8 = 15;
 }
 
 impl<'a> Message<'a> {
@@ -221,6 +270,22 @@ impl<'a> Message<'a> {
                 ((*stream as u8, origin.0), (*sequence, *at_us)).put(out);
                 out.extend_from_slice(triples);
             }
+            Self::Alarms(alarms) => {
+                out.push(kind::ALARMS);
+                alarms.iter().take(ALARMS_A_MESSAGE).for_each(|alarm| alarm.put(out));
+            }
+            Self::AlarmAcks(acks) => {
+                out.push(kind::ALARM_ACKS);
+                acks.iter().take(ALARMS_A_MESSAGE).for_each(|ack| ack.put(out));
+            }
+            Self::Control(Control { post, asked, piece }) => {
+                (kind::CONTROL, (post.0, *asked)).put(out);
+                piece.put(out);
+            }
+            Self::Answer(Answer { post, piece }) => {
+                (kind::ANSWER, post.0).put(out);
+                piece.put(out);
+            }
             Self::Standing(Standing { post, parent, level, children, counts }) => {
                 ((kind::STANDING, post.0), (parent.0, (*level, *children))).put(out);
                 let Counts { sent, received, dropped, late, gaps } = counts;
@@ -229,6 +294,9 @@ impl<'a> Message<'a> {
             Self::Table(Table { version, wishes }) => {
                 (kind::TABLE, *version).put(out);
                 wishes.iter().take(WISHES_MAX).for_each(|wish| wish.put(out));
+            }
+            Self::Part(Part { op, round, from, value }) => {
+                ((kind::PART, *op as u8), (*round, (*from, *value))).put(out);
             }
         }
     }
@@ -260,6 +328,16 @@ impl<'a> Message<'a> {
                 let triples = std::mem::take(&mut rest.0);
                 Self::Data(Data { stream, origin: PostId(origin), sequence, at_us, triples })
             }
+            kind::ALARMS => Self::Alarms(alarm::read_all(&mut rest)?),
+            kind::ALARM_ACKS => Self::AlarmAcks(alarm::read_all(&mut rest)?),
+            kind::CONTROL => {
+                let (post, asked) = (PostId(rest.u64()?), rest.u8()?);
+                Self::Control(Control { post, asked, piece: Piece::read(&mut rest)? })
+            }
+            kind::ANSWER => {
+                let post = PostId(rest.u64()?);
+                Self::Answer(Answer { post, piece: Piece::read(&mut rest)? })
+            }
             kind::STANDING => {
                 let (post, parent) = (PostId(rest.u64()?), PostId(rest.u64()?));
                 let (level, children) = (rest.u8()?, rest.u32()?);
@@ -273,6 +351,11 @@ impl<'a> Message<'a> {
                     wishes.push(Wish::read(&mut rest)?);
                 }
                 Self::Table(Table { version, wishes })
+            }
+            kind::PART => {
+                let (op, (round, (from, value))) = <(u8, (u32, (u32, u64)))>::read(&mut rest)?;
+                let Some(op) = PartOp::from_number(op) else { return Ok(None) };
+                Self::Part(Part { op, round, from, value })
             }
             _ => return Ok(None),
         };
@@ -290,11 +373,18 @@ mod tests {
         out
     }
 
-    fn samples() -> [Message<'static>; 7] {
+    fn samples() -> [Message<'static>; 12] {
+        let piece = Piece { number: 3, nth: 1, of: 2, bytes: b"ab" };
         let data =
             Data { stream: Stream::Job, origin: PostId(0x0102), sequence: 9, at_us: 5, triples: &[1, 1, 7] };
         let counts = Counts { sent: 1, received: 2, dropped: 3, late: 4, gaps: u64::MAX };
         let (post, parent) = (PostId(8), PostId::FRONT);
+        let key = AlarmKey { origin: PostId(7), sensor: "disk".into() };
+        let ack = AlarmAck { key: key.clone(), episode: 5, version: 2, reacted: true };
+        let (level, value) = (Some(AlarmLevel::Warning), Some(0.5));
+        let (node, text) = ("n1".to_owned(), "half of it is free".to_owned());
+        let alarm =
+            Alarm { key, episode: 5, version: 2, level, drains: false, reacted: false, value, node, text };
         let of = |scope| Wish { scope, period_us: 100_000, metrics: 6 };
         let wishes = [Scope::All, Scope::Job(JobId(7)), Scope::Post(PostId(8))].map(of).to_vec();
         [
@@ -305,6 +395,11 @@ mod tests {
             Message::Refuse { why: "no".into() },
             Message::Data(data),
             Message::Table(Table { version: 9, wishes }),
+            Message::Alarms(vec![alarm.clone(), alarm]),
+            Message::AlarmAcks(vec![ack]),
+            Message::Part(Part { op: PartOp::Up, round: 5, from: 16, value: u64::MAX }),
+            Message::Control(Control { post: PostId(0x0102), asked: 1, piece }),
+            Message::Answer(Answer { post: PostId(0x0102), piece }),
         ]
     }
 
@@ -316,22 +411,37 @@ mod tests {
         }
         let data = written(&samples()[5]);
         assert_eq!(data, [6, 2, 2, 1, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 1, 1, 7]);
+        let part = written(&samples()[9]);
+        assert_eq!(part, [15, 2, 5, 0, 0, 0, 16, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255]);
+        assert_eq!(
+            written(&samples()[7]),
+            [9, 2, 1, 0, 0, 0, 0, 0, 0, 1, 3, 0, 0, 0, 0, 0, 0, 0, 1, 0, 2, 0, b'a', b'b']
+        );
+        assert_eq!(written(&samples()[8])[..10], [10, 2, 1, 0, 0, 0, 0, 0, 0, 3]);
         assert_eq!(
             samples().map(|message| Message::is_data(&written(&message))),
-            [false, false, false, false, false, true, false]
+            [false, false, false, false, false, true, false, false, false, false, false, false]
         );
     }
 
     #[test]
     fn a_record_that_is_cut_short_or_too_long_is_malformed() {
-        for message in &samples()[..4] {
+        for message in samples()[..4].iter().chain(&samples()[7..]) {
             let bytes = written(message);
             for cut in 0..bytes.len() {
                 assert_eq!(Message::read(&bytes[..cut]), Err(Malformed), "{message:?} cut at {cut}");
             }
             assert_eq!(Message::read(&[&bytes[..], &[0]].concat()), Err(Malformed), "{message:?}");
         }
-        assert_eq!(Message::read(&written(&samples()[5])[..10]), Err(Malformed));
+        for at in [5, 7, 8] {
+            assert_eq!(Message::read(&written(&samples()[at])[..10]), Err(Malformed));
+        }
+        let mut none_of_two = written(&samples()[8]);
+        none_of_two[17] = 2;
+        assert_eq!(Message::read(&none_of_two), Err(Malformed), "the third of two");
+        let long = Piece { number: 1, nth: 0, of: 1, bytes: &[0; PIECE_BYTES + 1] };
+        let long = written(&Message::Answer(Answer { post: PostId(1), piece: long }));
+        assert_eq!(Message::read(&long), Err(Malformed));
     }
 
     #[test]
@@ -340,6 +450,9 @@ mod tests {
         let mut data = written(&samples()[5]);
         data[1] = 99;
         assert_eq!(Message::read(&data), Ok(None), "a stream that is not known here");
+        let mut part = written(&samples()[7]);
+        part[1] = 99;
+        assert_eq!(Message::read(&part), Ok(None), "an operation that is not known here");
     }
 
     #[test]

@@ -27,6 +27,21 @@ words! {
     }
 }
 
+/// How often something may be measured, in microseconds, where it is at all.
+pub const PERIODS_US: std::ops::RangeInclusive<u64> = 100_000..=3_600_000_000;
+
+impl Metric {
+    /// Several of them in one number: bit n is the metric with number n. No list is all of them: 0.
+    pub fn bits(metrics: &[Self]) -> u64 {
+        metrics.iter().fold(0, |bits, metric| bits | 1 << *metric as u8)
+    }
+
+    /// Those of which [`Metric::bits`] made this.
+    pub fn of_bits(bits: u64) -> Vec<Self> {
+        Self::ALL.iter().copied().filter(|metric| bits & (1 << *metric as u8) != 0).collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -32,6 +32,8 @@ pub struct PostId(pub u64);
 impl PostId {
     /// The front of the farm's own tree, in the scheduler.
     pub const FRONT: Self = Self(0);
+    /// All back ends below a post, where something is said to more than one.
+    pub const ALL: Self = Self(u64::MAX);
 }
 
 impl std::fmt::Display for PostId {
@@ -43,7 +45,7 @@ impl std::fmt::Display for PostId {
 words! {
     /// What a post is for. The numbers are on the wire: append only.
     PostKind {
-        /// The front: the root of a tree.
+        /// A root: the front of the farm's tree, or the second one, which alarms go to by a way of their own.
         Fe = 1 => "fe",
         /// A communication process: it sums up what comes from below.
         Cp = 2 => "cp",
@@ -51,7 +53,7 @@ words! {
         Ibe = 3 => "ibe",
         /// A back end: it measures its node.
         Be = 4 => "be",
-        /// A program that a back end runs beside itself, and whose lines are values.
+        /// A process that runs programs of the user's: when there is an alarm.
         Ap = 5 => "ap",
     }
 }
@@ -74,6 +76,8 @@ words! {
     }
 }
 
+/// The level of the second root.
+pub const SECOND_LEVEL: u8 = FRONT_LEVEL - 1;
 /// The level of the front. A post's parent is of a higher level than it: so no tree has a ring, whatever orders are late.
 pub const FRONT_LEVEL: u8 = u8::MAX;
 
@@ -97,6 +101,9 @@ pub struct Report {
     /// It takes links of others: posts that have children may be put there.
     #[serde(default)]
     pub links: bool,
+    /// It has a program to run when there is an alarm.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub reacts: bool,
     /// Its posts.
     pub posts: Vec<PostReport>,
 }
@@ -153,6 +160,17 @@ pub struct PostOrder {
     /// So many of them it takes as children, at most: others it sends on. 0: all.
     #[serde(default)]
     pub children_max: u32,
+    /// The second root, which alarms are told as well as the parent, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub second: Option<Ancestor>,
+    /// Of the second root: the post that runs the program, which hears of every alarm.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reactor: Option<PostId>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "what serde calls it with")]
+fn is_false(is: &bool) -> bool {
+    !is
 }
 
 /// A post that may be linked with.
@@ -246,7 +264,16 @@ mod tests {
             secret: Secret([7; 32]),
         };
         let (kind, lineage, below) = (PostKind::Cp, Vec::new(), (0..5_000).map(below).collect());
-        let post = PostOrder { post: PostId(7), kind, level: 2, lineage, below, children_max: 64 };
+        let post = PostOrder {
+            post: PostId(7),
+            kind,
+            level: 2,
+            lineage,
+            below,
+            children_max: 64,
+            second: None,
+            reactor: None,
+        };
         let orders = Orders { newest: 6, posts: vec![post] };
         let records = write(&orders);
         assert!(records.len() > 10);
@@ -270,6 +297,7 @@ mod tests {
             heard: 5,
             host: Host { name: "a".into(), id: u64::MAX },
             links: true,
+            reacts: true,
             posts: vec![report],
         };
         assert_eq!(read::<Report>(&write(&report)), Ok(report));
@@ -286,7 +314,16 @@ mod tests {
             secret: Secret([7; 32]),
         };
         let (kind, lineage, below) = (PostKind::Ibe, vec![parent], vec![child]);
-        let post = PostOrder { post: PostId(7), kind, level: 1, lineage, below, children_max: 64 };
+        let post = PostOrder {
+            post: PostId(7),
+            kind,
+            level: 1,
+            lineage,
+            below,
+            children_max: 64,
+            second: None,
+            reactor: None,
+        };
         let orders = Orders { newest: 6, posts: vec![post] };
         assert_eq!(read::<Orders>(&write(&orders)), Ok(orders));
     }

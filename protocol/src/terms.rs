@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::JobId;
+use crate::metric::{Metric, PERIODS_US};
 
 /// Jobs that one job may start after, of each kind.
 pub const AFTER_MAX: usize = 100;
@@ -29,6 +30,19 @@ pub struct Terms {
     /// It is paused when its outputs take so many bytes, 1 or more; none: any number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub storage_limit: Option<u64>,
+    /// What is measured of it; none: what is of all jobs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub monitor: Option<Monitored>,
+}
+
+/// What is measured of a job, and how often, until a person says otherwise while it runs.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Monitored {
+    /// How often, in microseconds: one of [`PERIODS_US`], or 0 for never.
+    pub period_us: u64,
+    /// Which metrics; none: all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub metrics: Vec<Metric>,
 }
 
 /// A limit of a job that a person changes, as it is from then on; none: it has no such limit.
@@ -86,6 +100,10 @@ impl Terms {
         if self.storage_limit == Some(0) {
             return Err("storage_limit is 1 byte or more: change it, or leave it out".to_owned());
         }
+        let period_us = self.monitor.as_ref().map_or(0, |monitor| monitor.period_us);
+        if period_us > 0 && !PERIODS_US.contains(&period_us) {
+            return Err("`period` of [monitor] is 0.1 to 3600 seconds, or 0 for never: change it".to_owned());
+        }
         if self.labels.len() > LABELS_MAX {
             return Err(format!("a job has {LABELS_MAX} labels at most, not {}", self.labels.len()));
         }
@@ -138,8 +156,11 @@ mod tests {
     fn terms_that_cannot_be_are_refused_in_words() {
         let many = Terms { after_any: vec![JobId(1); AFTER_MAX + 1], ..Terms::default() };
         let none = Terms { max_nodes: Some(0), ..Terms::default() };
+        let often = Monitored { period_us: 99_999, metrics: Vec::new() };
+        let often = Terms { monitor: Some(often), ..Terms::default() };
         let nothing = Terms { storage_limit: Some(0), ..Terms::default() };
         for (terms, words) in [
+            (often, "`period` of [monitor] is 0.1 to 3600 seconds"),
             (nothing, "storage_limit is 1 byte or more"),
             (many, "`after_any` names 101 jobs"),
             (none, "max_nodes is 1 or more"),

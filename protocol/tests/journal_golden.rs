@@ -62,6 +62,7 @@ fn terms() -> Terms {
         labels: [("project".to_owned(), "x".to_owned())].into(),
         max_nodes: Some(4),
         storage_limit: None,
+        monitor: None,
     }
 }
 

@@ -179,7 +179,7 @@ pub fn start(options: Options) -> Result<Handle, SchedulerError> {
     let merges = merges_of(&state, &mut restarted.farm, &blobs).map_err(cannot_use)?;
     let contents = blobs.lock().expect("nobody else has it yet").bytes() + restarted.outputs.bytes();
     let low_water = room(&state, &options, contents + merges.bytes(), &shared);
-    let (tree, links) = tree_thread::tree_of(&options, &key, state.farm.epoch)?.unzip();
+    let (tree, links) = tree_thread::tree_of(&options, &key, &state)?.unzip();
     let house = Arc::new(House {
         hits: Lister::new(state.path().to_owned(), state.farm.id),
         state: Arc::new(state),

@@ -71,6 +71,8 @@ pub(crate) enum Input {
     Traced(Traced),
     /// Something that the core does not know of happened: who watches is told.
     Event(Box<Event>),
+    /// The same of several.
+    Events(Vec<Event>),
     Stop,
 }
 

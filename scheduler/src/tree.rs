@@ -1,7 +1,13 @@
 //! The monitoring tree as the scheduler's threads share it: the front, and what it has heard. All of it is soft, so that a
 //! fault here costs a picture and never a unit. Its links are on the tree thread.
 
+mod alarms;
+mod asks;
+mod desk;
 mod info;
+mod load;
+mod seen;
+mod stages;
 mod wishes;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,20 +15,25 @@ use std::net::TcpStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crossbeam_channel::Sender;
-use starfarm_agent_core::{Figures, JobFigures, Picture, Summary, Triples};
+use starfarm_agent_core::named::{Amount, Amounts};
+use starfarm_agent_core::{Figures, Picture, Summary, Triples};
 use starfarm_overlay::Waker;
 use starfarm_overlay_core::front::{Front, NodeFacts, Settings};
 use starfarm_overlay_core::plan::Features;
-use starfarm_protocol::admin::{JobInfo, JobUsage, MonitorWish, NodeInfo, NodeUsage, Spread};
-use starfarm_protocol::ids::{JobId, JoinKeyId, PublicKey};
-use starfarm_protocol::link::{Counts, Data, Standing, Table};
+use starfarm_protocol::admin::{MonitorWish, NodeInfo, NodeUsage, Spread};
+use starfarm_protocol::ids::{JoinKeyId, PublicKey};
+use starfarm_protocol::link::{Answer, Counts, Data, Standing, Table};
 use starfarm_protocol::metric::Metric;
 use starfarm_protocol::orders::{Orders, PostId, Report};
 use starfarm_protocol::seal::Vouchers;
 use starfarm_protocol::seal::stream::Stream;
 use starfarm_scheduler_core::OnRoll;
+use tokio::sync::oneshot;
 
 use crate::guard::caught;
+use asks::Asks;
+use desk::AlarmDesk;
+pub(crate) use stages::Stages;
 use wishes::Wishes;
 
 /// A link that has shaken hands, on its way to the tree thread.
@@ -41,6 +52,8 @@ pub(crate) struct Tree {
     known: Mutex<Known>,
     arrivals: Sender<Arrival>,
     waker: Arc<Waker>,
+    asks: Mutex<Asks>,
+    stages: Mutex<Arc<Stages>>,
 }
 
 struct Known {
@@ -49,13 +62,16 @@ struct Known {
     /// Children of the front, and what it has heard of them.
     of_front: (u32, Counts),
     wishes: Wishes,
+    alarms: AlarmDesk,
 }
 
 impl Tree {
     pub(crate) fn new(front: Front, arrivals: Sender<Arrival>, waker: Arc<Waker>) -> Self {
         let (picture, of_front) = (Picture::default(), Default::default());
-        let known = Known { front, picture, of_front, wishes: Wishes::default() };
-        Self { known: Mutex::new(known), arrivals, waker }
+        let (wishes, alarms) = (Wishes::default(), AlarmDesk::default());
+        let known = Known { front, picture, of_front, wishes, alarms };
+        let stages = Mutex::new(Arc::new(Stages::new(String::new())));
+        Self { known: Mutex::new(known), arrivals, waker, asks: Mutex::default(), stages }
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -73,6 +89,7 @@ impl Tree {
         };
         known.front.renew();
         (known.picture, known.of_front) = (Picture::default(), Default::default());
+        known.alarms = AlarmDesk::default();
         drop(known);
         starfarm_net::say(&format!("the monitor forgets all and begins anew, the farm goes on: {why}"));
         None
@@ -160,18 +177,15 @@ impl Tree {
 
     /// The nodes that have posts.
     pub(crate) fn nodes(&self) -> BTreeSet<PublicKey> {
-        self.known().front.posts().map(|(_, post)| post.node).collect()
+        let known = self.known();
+        let posts = known.front.posts().chain(known.front.roots());
+        posts.map(|(_, post)| post.node).collect()
     }
 
     /// Of these nodes, those that have not called since the tree knows of anything.
     pub(crate) fn strangers(&self, roll: &BTreeMap<String, NodeFacts>) -> Vec<String> {
         let there = roll.iter().filter(|(_, facts)| facts.is_up).map(|(name, _)| name.as_str());
         self.known().front.strangers(there).into_iter().map(str::to_owned).collect()
-    }
-
-    /// Jobs that something was wished of.
-    pub(crate) fn wished(&self) -> Vec<JobId> {
-        self.known().wishes.jobs().collect()
     }
 
     /// Drops what is of no use any more: old figures, and the posts of nodes that are not there, and of these.
@@ -182,7 +196,10 @@ impl Tree {
             gone.sort_unstable();
             gone.dedup();
             let posts: Vec<_> = gone.iter().flat_map(|node| known.front.forget(node)).collect();
-            posts.iter().for_each(|post| known.picture.forget(*post));
+            for post in &posts {
+                known.picture.forget(*post);
+                known.alarms.forget(*post);
+            }
             posts
         });
         tidied.unwrap_or_default()
@@ -202,31 +219,40 @@ impl Tree {
         taken.unwrap_or(false)
     }
 
-    /// Forgets what was wished of jobs that this does not hold for.
-    pub(crate) fn keep_wishes(&self, is_live: impl Fn(JobId) -> bool) {
-        self.with(|known| {
-            known.wishes.keep(is_live);
-            known.wishes.renew(&known.front, &mut known.picture);
-        });
-    }
-
     /// What all posts are to measure.
     pub(crate) fn table(&self) -> Table {
         self.known().wishes.table().clone()
+    }
+
+    /// Asks the agent of a node; none where the node has no back end, and where too much is asked already.
+    pub(crate) fn ask(&self, name: &str) -> Option<Option<oneshot::Receiver<Vec<u8>>>> {
+        let known = self.known();
+        let mut back_ends = known.front.posts().filter(|(_, post)| post.level == 0);
+        let of_node = |id: PostId| known.front.node_of(id).is_some_and(|(_, of)| of == name);
+        let (post, _) = back_ends.find(|(id, _)| of_node(*id))?;
+        let answer = self.asks().ask(post);
+        let _ = self.waker.wake();
+        Some(answer)
+    }
+
+    fn asks(&self) -> MutexGuard<'_, Asks> {
+        self.asks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whom to ask now, by which number.
+    pub(crate) fn asked(&self) -> Vec<(PostId, u64)> {
+        self.asks().take_waiting()
+    }
+
+    /// An agent answers.
+    pub(crate) fn on_answer(&self, answer: &Answer<'_>) {
+        self.asks().on_answer(answer);
     }
 
     /// A node of that name has posts.
     pub(crate) fn has_node(&self, name: &str) -> bool {
         let known = self.known();
         known.front.posts().any(|(id, _)| known.front.node_of(id).is_some_and(|(_, of)| of == name))
-    }
-
-    /// Says of each job what its units use.
-    pub(crate) fn fill_jobs(&self, jobs: &mut [JobInfo], now_us: u64) {
-        let all = self.with(|known| known.picture.jobs(now_us)).unwrap_or_default();
-        for job in jobs {
-            job.usage = all.get(&job.id).map(job_usage);
-        }
     }
 
     /// Says of each node what its machine uses; their keys must be there.
@@ -237,7 +263,10 @@ impl Tree {
         for node in nodes {
             let post = node.key.and_then(|key| by_node.get(&key));
             let machine = post.and_then(|post| known.picture.machine(*post, now_us));
-            node.usage = machine.map(|(figures, age_us)| node_usage(figures, age_us));
+            node.usage = machine.map(|(figures, age_us)| {
+                let named = post.and_then(|post| known.picture.named(*post));
+                NodeUsage { named: named.map(sums).unwrap_or_default(), ..node_usage(figures, age_us) }
+            });
         }
     }
 }
@@ -258,18 +287,12 @@ fn spread(figures: &Figures, metric: Metric, unit: f64) -> Option<Spread> {
     Some(Spread { min, avg: sum / count as f64, max, sum })
 }
 
-fn job_usage(job: &JobFigures) -> JobUsage {
-    let of = |metric, unit| spread(&job.figures, metric, unit);
-    JobUsage {
-        cpu_cores: of(Metric::Cpu, MILLIONTHS),
-        memory_bytes: of(Metric::Memory, 1.0),
-        gpu: of(Metric::Gpu, MILLIONTHS),
-        io_bytes_per_s: of(Metric::Io, 1.0),
-        units: job.units,
-        from: job.from,
-        of: job.of,
-        age_seconds: job.age_us as f64 / 1e6,
-    }
+fn spread_of(Amount { count, sum, min, max }: Amount) -> Spread {
+    Spread { min, avg: sum / count as f64, max, sum }
+}
+
+fn sums(named: &Amounts) -> BTreeMap<String, f64> {
+    named.iter().map(|(name, amount)| (name.to_owned(), amount.sum)).collect()
 }
 
 fn node_usage(figures: &Figures, age_us: u64) -> NodeUsage {
@@ -282,12 +305,14 @@ fn node_usage(figures: &Figures, age_us: u64) -> NodeUsage {
         received_bytes_per_s: of(Metric::NetworkReceived, 1.0),
         sent_bytes_per_s: of(Metric::NetworkSent, 1.0),
         age_seconds: age_us as f64 / 1e6,
+        named: BTreeMap::new(),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use starfarm_overlay::Reactor;
+    use starfarm_protocol::orders::Host;
     use starfarm_protocol::seal::{Secret, StaticKey};
 
     use super::*;
@@ -307,7 +332,7 @@ mod tests {
 
     #[test]
     fn a_fault_costs_the_picture_and_it_comes_back() {
-        let front = Front::new(StaticKey::from_secret(Secret([7; 32])), 1);
+        let front = Front::new(StaticKey::from_secret(Secret([7; 32])), 1, Host::default());
         let waker = Reactor::new().unwrap().waker();
         let tree = Tree::new(front, crossbeam_channel::bounded(1).0, waker);
         let (node, report) = (PublicKey([1; 32]), Report::default());

@@ -11,13 +11,14 @@
 //! | `devices`, `probe` | accelerators, each in a child process; what a person is told of the machine |
 //! | `addresses` | where the scheduler may be |
 //! | `bulk`, `contents` | what is fetched and stored by hash; whether TCP gets through |
-//! | `orders`, `posts` | what the scheduler wants of this node beside tasks; its agents |
+//! | `orders`, `posts`, `agent` | what the scheduler wants of this node beside tasks; its agents; one of these as a process |
 //! | `slot`, `report`, `run` | running tasks; `starfarm-exec` has their programs |
 //!
 //! Not here: what is worth doing and when (`core`), how bytes are laid out (`starfarm-protocol`).
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod addresses;
+mod agent;
 mod board;
 mod bulk;
 mod cards;
@@ -27,6 +28,7 @@ mod error;
 mod event;
 mod facts;
 mod gauges;
+mod metrics;
 mod node;
 mod options;
 mod orders;
@@ -50,9 +52,10 @@ mod verbose;
 use starfarm_protocol::devices::DeviceNeeds;
 use starfarm_protocol::spec::JobSpec;
 
+pub use agent::AgentProcess;
 pub use devices::{Choice, Compiled};
 pub use error::WorkerError;
-pub use options::{Options, ProbeFormat, has};
+pub use options::{Cpus, Options, ProbeFormat, has};
 pub use values::Until;
 
 /// Whether a device of this machine can be made ready for a job, as one of a worker that is told nothing else.

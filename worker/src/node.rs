@@ -18,7 +18,7 @@ use crate::addresses::{Addresses, read_join_file};
 use crate::board::Board;
 use crate::bulk::Bulk;
 use crate::event::{Event, News};
-use crate::options::cores;
+use crate::options::{Agents, cores};
 use crate::orders::{Orders, Ways};
 use crate::say::{no, say, starts};
 use crate::sessions::{Heard, Identity, Sessions};
@@ -87,7 +87,7 @@ pub(crate) struct Node {
 impl Node {
     /// Reads what is on disk, opens a socket, starts the threads.
     pub(crate) fn start(options: &Options) -> Result<Self, WorkerError> {
-        let (limits, name) = (options.limits()?, options.node_name()?);
+        let (limits, name, agents) = (options.limits()?, options.node_name()?, options.agents()?);
         let join = read_join_file(options.join()?)?;
         let addresses = Addresses::new(options.join()?, &join);
         starts();
@@ -118,7 +118,7 @@ impl Node {
             facts: Some(facts),
             limits,
         };
-        let (bulk, orders) = channels(options, &who, &state)?;
+        let (bulk, orders) = channels((options, agents), &who, &state)?;
         let slots = start_slots(options, (kinds, cards), &board, &bulk, &state, &to_inbox)
             .map_err(|e| no("thread", &e))?;
         listen(options, &to_inbox)?;
@@ -453,12 +453,12 @@ fn push(sockets: &mut Sockets, sealer: &Sealer, to: SocketAddr, plain: &[u8]) {
 
 /// The ways to the scheduler beside datagrams.
 fn channels(
-    options: &Options,
+    (options, agents): (&Options, Agents),
     who: &Arc<Identity>,
     state: &State,
 ) -> Result<(Bulk, Option<Orders>), WorkerError> {
     let bulk = Bulk::start(Arc::clone(who)).map_err(|e| no("thread", &e))?;
-    let ways = Ways::of(options, who.join.farm, state.farm_path("running"));
+    let ways = Ways::of(options, agents, (who.join.farm, &who.name), state);
     let orders = (!options.no_monitor).then(|| Orders::start(Arc::clone(who), ways));
     Ok((bulk, orders.transpose().map_err(|e| no("thread", &e))?))
 }

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use clap::Args;
+use rustix::fs::{Access, access};
+use starfarm_agent::OwnFile;
 use starfarm_protocol::limits::{NAME_BYTES_MAX, SLOTS_MAX};
 use starfarm_protocol::resources::{GPU_PARTS, Resource, Resources, size};
 use starfarm_protocol::seal::is_valid_name;
@@ -73,6 +75,20 @@ pub struct Options {
     /// Take no links of other workers: no post that has others below it is put here
     #[arg(long)]
     pub no_peers: bool,
+    /// Run this program once for each alarm of the farm's monitor, with what it is about in STARFARM_ALARM_NODE, _SENSOR, _LEVEL
+    /// and so on. Of the workers that have one, one runs it
+    #[arg(long, value_name = "PROGRAM", conflicts_with = "no_monitor")]
+    pub on_alarm: Option<PathBuf>,
+    /// Take no more tasks after a critical alarm of this machine, such as a full disk, as `starfarm node drain` has it
+    #[arg(long, conflicts_with = "no_monitor")]
+    pub drain_on_alarm: bool,
+    /// Stages, services and modules of this machine's own agent, beside those that each has: a TOML file, which the page on
+    /// monitoring describes
+    #[arg(long, value_name = "FILE")]
+    pub agent: Option<PathBuf>,
+    /// Processors that agents run on, such as 0,2-3 [default: as this process was started]
+    #[arg(long, value_name = "LIST", value_parser = starfarm_agent::list_cpus)]
+    pub agent_cpus: Option<Cpus>,
     /// Say once a period what this machine is, what waits and runs, how busy each slot was, for how long none was
     #[arg(long)]
     pub verbose: bool,
@@ -90,6 +106,21 @@ pub struct Options {
     pub parent_pipe: bool,
 }
 
+/// Processors by their numbers.
+pub type Cpus = Vec<usize>;
+
+/// What is said of this node's agents.
+pub(crate) struct Agents {
+    /// The node's own file.
+    pub(crate) file: Option<OwnFile>,
+    /// The processors that they run on; none: on all.
+    pub(crate) cpus: Vec<usize>,
+    /// What runs when there is an alarm anywhere in the farm.
+    pub(crate) on_alarm: Option<PathBuf>,
+    /// This node gets no more tasks when it has a critical alarm itself.
+    pub(crate) drains: bool,
+}
+
 /// How a probe is printed.
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ProbeFormat {
@@ -97,6 +128,19 @@ pub enum ProbeFormat {
     Table,
     /// For programs.
     Json,
+}
+
+/// The absolute path of a program that this process may run.
+fn program(path: &Path) -> Result<PathBuf, WorkerError> {
+    let wrong = |why: &dyn std::fmt::Display| {
+        let words = format!("--on-alarm {}: {why}: name a program that this user may run", path.display());
+        WorkerError::Usage(words)
+    };
+    if path.is_dir() {
+        return Err(wrong(&"it is a folder"));
+    }
+    access(path, Access::EXEC_OK).map_err(|error| wrong(&error))?;
+    std::path::absolute(path).map_err(|error| wrong(&error))
 }
 
 impl Options {
@@ -162,6 +206,17 @@ impl Options {
         };
         let deadline_us = self.deadline.map(left).transpose()?;
         Ok(Limits { deadline_us, idle_exit_us: self.idle_exit.map(us) })
+    }
+
+    /// What is said of this node's agents, checked.
+    pub(crate) fn agents(&self) -> Result<Agents, WorkerError> {
+        let usage = |why: String| WorkerError::Usage(format!("--agent-cpus: {why}"));
+        let cpus = self.agent_cpus.clone().unwrap_or_default();
+        starfarm_agent::check_cpus(&cpus).map_err(usage)?;
+        let file = self.agent.as_deref().map(OwnFile::read).transpose();
+        let file = file.map_err(|error| WorkerError::Usage(format!("--agent {error}")))?;
+        let on_alarm = self.on_alarm.as_deref().map(program).transpose()?;
+        Ok(Agents { file, cpus, on_alarm, drains: self.drain_on_alarm })
     }
 
     pub(crate) fn node_name(&self) -> Result<String, WorkerError> {

@@ -2,25 +2,19 @@
 //! tree, comes in from `orders`.
 
 use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
-use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
-use std::process::ChildStdin;
-use std::time::Duration;
 
 use crossbeam_channel::Sender;
-use starfarm_agent::words::{Begin, FromAgent, ToAgent, line};
+use starfarm_agent::words::{Begin, FromAgent, ToAgent};
 use starfarm_overlay_core::posts::{self, Deed, News, ProcessId};
 use starfarm_protocol::ids::FarmId;
-use starfarm_protocol::orders::{Host, PostOrder};
+use starfarm_protocol::orders::{PostKind, PostOrder};
 
-use crate::devices::{HostWork, Watcher};
-use crate::options::Options;
-
-/// A thread that hears an agent looks so often whether that is still wanted.
-const LOOK: Duration = Duration::from_secs(3_600);
+use crate::agent::AgentProcess;
+use crate::metrics::Metrics;
+use crate::options::{Agents, Options};
+use crate::state::State;
 
 /// What an agent's thread tells, of which process.
 pub(crate) struct FromPost(pub(crate) ProcessId, pub(crate) News);
@@ -32,11 +26,53 @@ pub(crate) struct Ways {
     /// Others may link with its posts, at these ports if they are named.
     pub(crate) links: bool,
     pub(crate) ports: Option<(u16, u16)>,
+    /// Where programs tell figures of their own.
+    pub(crate) metrics: PathBuf,
+    /// The node's name.
+    pub(crate) node: String,
+    pub(crate) agents: Agents,
 }
 
 impl Ways {
-    pub(crate) fn of(options: &Options, farm: FarmId, running: PathBuf) -> Self {
-        Self { farm, running, links: !options.no_peers, ports: options.link_ports }
+    pub(crate) fn of(options: &Options, agents: Agents, (farm, node): (FarmId, &str), state: &State) -> Self {
+        Self {
+            farm,
+            running: state.farm_path("running"),
+            metrics: Metrics::folder(&state.path("")),
+            links: !options.no_peers,
+            ports: options.link_ports,
+            node: node.to_owned(),
+            agents,
+        }
+    }
+}
+
+impl Ways {
+    /// What an agent of that kind and level is told first.
+    fn begin(&self, kind: PostKind, level: u8) -> Begin {
+        let is = |of| kind == of;
+        Begin {
+            farm: self.farm,
+            kind,
+            level,
+            running: self.running.clone(),
+            ports: self.ports,
+            metrics: Some(self.metrics.clone()).filter(|_| is(PostKind::Be)),
+            node: self.node.clone(),
+            on_alarm: self.agents.on_alarm.clone().filter(|_| is(PostKind::Ap)),
+            drains: self.agents.drains,
+            file: self.agents.file.clone().filter(|_| is(PostKind::Be)),
+            cpus: self.agents.cpus.clone(),
+        }
+    }
+}
+
+/// What an agent has said; nothing at its end.
+fn news(word: Option<FromAgent>) -> News {
+    match word {
+        Some(FromAgent::Ready { key, port }) => News::Ready(key, port),
+        Some(FromAgent::State(state, parent)) => News::State(state, parent),
+        None => News::Ended,
     }
 }
 
@@ -44,8 +80,8 @@ impl Ways {
 pub(crate) struct Posts<T> {
     ways: Ways,
     pub(crate) core: posts::Posts,
-    /// Those of the processes that run. Without its own a process ends.
-    inputs: BTreeMap<ProcessId, ChildStdin>,
+    /// Those that run.
+    agents: BTreeMap<ProcessId, AgentProcess>,
     tell: Sender<T>,
     of_post: fn(FromPost) -> T,
 }
@@ -53,8 +89,9 @@ pub(crate) struct Posts<T> {
 impl<T: Send + 'static> Posts<T> {
     /// None so far. What they say is told as `of_post` makes of it.
     pub(crate) fn new(ways: Ways, tell: Sender<T>, of_post: fn(FromPost) -> T) -> Self {
-        let core = posts::Posts::new(host(), ways.links);
-        Self { ways, core, inputs: BTreeMap::new(), tell, of_post }
+        let reacts = ways.agents.on_alarm.is_some();
+        let core = posts::Posts::new(starfarm_agent::this_host(), (ways.links, reacts));
+        Self { ways, core, agents: BTreeMap::new(), tell, of_post }
     }
 
     /// These are to be there and no others. The scheduler is there, and is called from this address.
@@ -74,7 +111,7 @@ impl<T: Send + 'static> Posts<T> {
     /// Something was told of a post; whether the scheduler must know.
     pub(crate) fn hear(&mut self, FromPost(id, news): FromPost, now_us: u64) -> bool {
         if news == News::Ended {
-            self.inputs.remove(&id);
+            self.agents.remove(&id);
         }
         self.core.hear(id, news, now_us)
     }
@@ -84,53 +121,18 @@ impl<T: Send + 'static> Posts<T> {
             match deed {
                 Deed::Start(_, id, (kind, level)) => {
                     let (tell, of_post) = (self.tell.clone(), self.of_post);
-                    let say = move |news| tell.send(of_post(FromPost(id, news))).is_ok();
-                    let (farm, running, ports) = (self.ways.farm, self.ways.running.clone(), self.ways.ports);
-                    let begin = ToAgent::Begin(Begin { farm, kind, level, running, ports });
-                    let started = start(&begin, say).ok();
-                    self.core.on_started(id, started.as_ref().map(|(pid, _)| *pid));
-                    self.inputs.extend(started.map(|(_, to)| (id, to)));
+                    let say = move |word| tell.send(of_post(FromPost(id, news(word)))).is_ok();
+                    let started = AgentProcess::start(self.ways.begin(kind, level), say).ok();
+                    self.core.on_started(id, started.as_ref().map(AgentProcess::pid));
+                    self.agents.extend(started.map(|agent| (id, agent)));
                 }
-                Deed::End(id) => drop(self.inputs.remove(&id)),
+                Deed::End(id) => drop(self.agents.remove(&id)),
                 Deed::Place(id, order, scheduler) => {
                     let word = ToAgent::Place { order: *order, scheduler };
                     // One that does not hear it has ended, and is told after its next start.
-                    let _ = self.inputs.get_mut(&id).map(|to| to.write_all(&line(&word)));
+                    let _ = self.agents.get_mut(&id).map(|agent| agent.tell(&word));
                 }
             }
         }
     }
-}
-
-/// This machine: its name, and what tells it from others that have the same. Without either it is as if it were alone.
-fn host() -> Host {
-    let kernel = |name| std::fs::read_to_string(format!("/proc/sys/kernel/{name}")).unwrap_or_default();
-    let (name, boot) = (kernel("hostname").trim().to_owned(), kernel("random/boot_id"));
-    let shared = std::fs::metadata("/dev/shm").map(|folder| folder.dev()).unwrap_or_default();
-    let mut hash = DefaultHasher::new();
-    (boot, shared).hash(&mut hash);
-    Host { name, id: hash.finish() }
-}
-
-/// Starts an agent: its number, and its standard input.
-fn start(begin: &ToAgent, say: impl Fn(News) -> bool + Send + 'static) -> std::io::Result<(u32, ChildStdin)> {
-    let mut watcher = Watcher::start(HostWork::Agent)?;
-    let mut to = watcher.take_input();
-    to.write_all(&line(begin))?;
-    let pid = watcher.pid();
-    let hear = move || {
-        while let Some(said) = watcher.next(LOOK) {
-            let news = match serde_json::from_slice(&said) {
-                Ok(FromAgent::Ready { key, port }) => News::Ready(key, port),
-                Ok(FromAgent::State(state, parent)) => News::State(state, parent),
-                Err(_) => break,
-            };
-            if !say(news) {
-                return;
-            }
-        }
-        say(News::Ended);
-    };
-    std::thread::Builder::new().name("agent".into()).spawn(hear)?;
-    Ok((pid, to))
 }

@@ -16,6 +16,7 @@ use crate::cards::Card;
 use crate::contents::Contents;
 use crate::devices::{Alike, DeviceSlot};
 use crate::event::Event;
+use crate::metrics::Metrics;
 use crate::report::Report;
 use crate::run::{Context, Failed, Memory, Programs, Room};
 use crate::state::State;
@@ -76,6 +77,7 @@ pub(crate) fn start_slots(
     let failed = options.keep_failed.map(usize::from).map(keep).transpose()?;
     let (programs, all_cards) = (Arc::new(Programs::default()), Arc::new(cards));
     let (memory, room) = (Memory::default(), Room::default());
+    let metrics = if options.no_monitor { None } else { Metrics::open_or_say(&state.path("")) };
     let start = |(slot, device): (u16, Option<DeviceSlot>)| {
         let (board, contents, store) = (Arc::clone(board), Arc::clone(&contents), Arc::clone(&store));
         let (scratch, failed) = (scratch.clone(), failed.clone());
@@ -87,8 +89,21 @@ pub(crate) fn start_slots(
         };
         let device = device.map(|device| Mutex::new(device.telling(tell)));
         let (all_cards, cards) = (Arc::clone(&all_cards), Vec::new());
-        let context =
-            Context { slot, board, contents, store, memory, room, scratch, device, failed, all_cards, cards };
+        let metrics = metrics.clone();
+        let context = Context {
+            slot,
+            board,
+            contents,
+            store,
+            memory,
+            room,
+            scratch,
+            device,
+            failed,
+            metrics,
+            all_cards,
+            cards,
+        };
         let (programs, report) = (Arc::clone(&programs), Report::new(slot, inbox.clone()));
         let (bundles, to_do) = bounded(1);
         let thread = std::thread::Builder::new().name(format!("slot {slot}"));

@@ -1,5 +1,7 @@
 //! The flags of `starfarm monitor`.
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand, ValueEnum};
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::metric::Metric;
@@ -23,8 +25,28 @@ pub(crate) enum Monitor {
     Set(MonitorSet),
     /// Print figures as they come
     Follow(Follow),
+    /// Print the alarms that stand
+    Alarms,
     /// Print the newest figures as OpenMetrics text
     Metrics,
+    /// Have all agents have the stages of a file beside their own, in place of those that were loaded before
+    Load {
+        /// The file, TOML, as the page on monitoring describes it; an empty one takes all back
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+        /// Check it, and stop there: no farm is asked
+        #[arg(long)]
+        check: bool,
+    },
+    /// Show the stages, edges and timers of a node's agent
+    Graph {
+        /// The node
+        #[arg(value_name = "NODE")]
+        node: String,
+        /// As graphviz draws it: pipe it to `dot -Tsvg`
+        #[arg(long)]
+        dot: bool,
+    },
 }
 
 #[derive(Args, Debug)]

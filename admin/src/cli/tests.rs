@@ -30,7 +30,7 @@ fn the_names_of_the_contract() {
         starfarm --farm --output --no-progress --color
         starfarm run JOB.toml PROGRAM --range --lines --grid --name --per --timeout-seconds --hang-seconds --retries --output-limit --max-failures --speculative --target-seconds --units-per-task --cwd --env --stdin --inputs --outputs --files-limit --unit-slots --memory --gpus --after --after-any --label --max-nodes --storage-limit --parallel --keep-order --joblog --resume-failed --halt --results --resume --slots --state --fresh --dir
         starfarm scheduler --state --listen --advertise --salvage --take-over --allow-network-file-system --low-water-mib --storage-limit --transfer-rate --keep-jobs-for --keep-jobs-below --checkpoint-seconds --log --no-log --log-segment-mib --log-segment-seconds --log-keep-mib --no-monitor --config --speed-step --heartbeat-seconds --suspect-seconds --lost-seconds --idle-seconds --reconnect-seconds --retry-targets --period-seconds
-        starfarm worker --join --probe --slots --devices --gpus --kernel-cache --memory --name --state --deadline --idle-exit --store --keep-failed --no-monitor --link-ports --no-peers --verbose
+        starfarm worker --join --probe --slots --devices --gpus --kernel-cache --memory --name --state --deadline --idle-exit --store --keep-failed --no-monitor --link-ports --no-peers --on-alarm --drain-on-alarm --verbose
         starfarm submit JOB.toml PROGRAM --range --lines --grid --name --per --timeout-seconds --hang-seconds --retries --output-limit --max-failures --speculative --target-seconds --units-per-task --cwd --env --stdin --inputs --outputs --files-limit --unit-slots --memory --gpus --after --after-any --label --max-nodes --storage-limit --parallel --keep-order --joblog --resume-failed --halt --results --front --now --resume --wait --wait-paused --timeout --dir --dry-run
         starfarm jobs --state --label
         starfarm job
@@ -72,6 +72,7 @@ fn the_names_of_the_contract() {
         starfarm monitor show --job --node
         starfarm monitor set --job --node --all --period --metrics --off --default
         starfarm monitor follow --job --node --stream
+        starfarm monitor alarms
         starfarm monitor metrics
         starfarm tree
         starfarm tree plan --hosts --strategy --fanout --topology
@@ -79,6 +80,8 @@ fn the_names_of_the_contract() {
         starfarm plan --slots --nodes --speed --size --target-seconds --tasks
         starfarm bench
         starfarm bench dispatch --tasks --nodes --slots --no-journal --no-log
+        starfarm bench udp --rate --seconds --senders --values --buffer --mean
+        starfarm bench tree --shape --rounds
         starfarm job-file
         starfarm schema NAME
         starfarm completions SHELL
@@ -116,6 +119,8 @@ fn what_a_user_writes_is_understood() {
         "starfarm plan --slots 3 --speed 1e8 --size 8e8",
         "starfarm plan --slots 3 --target-seconds 8",
         "starfarm bench dispatch --tasks 1000 --nodes 8",
+        "starfarm bench udp --rate 150000 --senders 5500 --buffer 8388608",
+        "starfarm bench tree --shape 1x4x16",
         "starfarm scheduler --state d --listen 127.0.0.1:0",
         "starfarm worker --join f --slots 2 --name n --state d",
     ] {
@@ -209,6 +214,12 @@ fn what_makes_no_sense_is_a_usage_error() {
         "starfarm plan --slots 2",
         "starfarm plan --slots 2 --speed 3",
         "starfarm bench dispatch --tasks 0 --nodes 1",
+        "starfarm bench udp --rate 0",
+        "starfarm bench tree --shape 1",
+        "starfarm bench tree --shape 2x4",
+        "starfarm bench tree --shape 1x4x3",
+        "starfarm bench tree --shape 1x0",
+        "starfarm bench tree --shape 1x600",
         "starfarm key add --role boss",
         "starfarm run",
         "starfarm run job.toml --parallel",

@@ -1,7 +1,9 @@
 //! `starfarm bench dispatch`: how fast tasks that do nothing go through a scheduler, with real processes
-//! and real sockets, on the ordinary path.
+//! and real sockets, on the ordinary path. What is measured of the monitoring tree is in `udp` and `tree`.
 
 mod processes;
+mod tree;
+mod udp;
 
 use starfarm_protocol::job::Sizing;
 use std::time::Duration;
@@ -20,6 +22,8 @@ use crate::output::table::{Cell, facts};
 use crate::output::{Document, Style};
 use crate::progress::Progress;
 use processes::Farm;
+pub(crate) use tree::run as tree;
+pub(crate) use udp::run as udp;
 
 /// How often the job is looked at. Each look costs the scheduler some microseconds, so: seldom.
 const LOOK: Duration = Duration::from_millis(200);

@@ -17,8 +17,13 @@ pub(crate) use job::jobs_in_words;
 pub(crate) use said::Said;
 
 pub(crate) fn run(context: &mut Context, subject: Subject) -> Result<(), Failure> {
-    let explanation = context.connect()?.explain(subject)?;
-    context.printer.document(&Said::from(explanation))
+    let mut client = context.connect()?;
+    let mut said = Said::from(client.explain(subject.clone())?);
+    if let Subject::Job(id) = subject {
+        // It may have been deleted in between.
+        said = client.job(id).map_or(said.clone(), |job| said.and_uses(&job));
+    }
+    context.printer.document(&said)
 }
 
 impl Document for Said {
@@ -94,7 +99,7 @@ mod tests {
 
     use expect_test::expect;
     use starfarm_protocol::admin::explain::JobReason;
-    use starfarm_protocol::admin::{Explanation, Fact, FactValue, Reason, Rule};
+    use starfarm_protocol::admin::{Explanation, Fact, FactValue, JobInfo, JobUsage, Reason, Rule, Spread};
     use starfarm_protocol::ids::JobId;
 
     use super::*;
@@ -163,6 +168,21 @@ mod tests {
         assert!(json.starts_with("{\"schema\":\"starfarm/explanation/1\",\"subject\":\"job 3\","), "{json}");
         let quiet = printed(Format::Quiet, |printer| printer.document(&explanation()));
         assert_eq!(quiet, "Job 3 waits for a node that can run it.\n");
+    }
+
+    #[test]
+    fn a_job_whose_units_wait_says_so() {
+        let spread = |sum| Spread { min: 0.0, avg: sum / 8.0, max: sum, sum };
+        let job = |sum| JobInfo {
+            usage: Some(JobUsage { cpu_cores: Some(spread(sum)), units: 8, ..JobUsage::default() }),
+            ..JobInfo::default()
+        };
+        let said = explanation().and_uses(&job(0.3));
+        assert_eq!(said.verdict, "Job 3 waits for a node that can run it; its units use 0.3 of 8 cores.");
+        let busy = explanation().and_uses(&job(7.9));
+        assert_eq!(busy.verdict, explanation().verdict);
+        assert_eq!(busy.facts.last().unwrap().value, "7.9 of 8 cores");
+        assert_eq!(explanation().and_uses(&JobInfo::default()), explanation(), "nothing is known");
     }
 
     #[test]

@@ -239,6 +239,7 @@ pub(crate) mod testing {
             merge: None,
             trust: None,
             usage: None,
+            usage_total: None,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 mod at;
 mod out;
-mod plot;
+pub(super) mod plot;
 mod text;
 
 use std::fmt::Display;

@@ -1,9 +1,12 @@
 //! `starfarm monitor`: what jobs and nodes use, for people, for programs and for other monitors.
 
+mod alarms;
+mod graph;
 mod openmetrics;
 mod series;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use starfarm_protocol::admin::{JobInfo, MonitorScope, MonitorWish, NodeInfo, Request};
@@ -25,6 +28,12 @@ pub(crate) fn run(context: &mut Context, command: &Monitor) -> Result<(), Failur
         Monitor::Show(about) => show(context, about),
         Monitor::Set(set) => self::set(context, set),
         Monitor::Follow(asked) => follow(context, asked),
+        Monitor::Alarms => {
+            let alarms = context.connect()?.alarms()?;
+            context.printer.document(&alarms)
+        }
+        Monitor::Load { file, check } => load(context, file, *check),
+        Monitor::Graph { node, dot } => graph::show(context, node, *dot),
         Monitor::Metrics => {
             let all = newest(&mut context.connect()?, &About { job: None, node: None })?;
             context.printer.text(&openmetrics::text(&all))
@@ -75,10 +84,20 @@ fn set(context: &mut Context, asked: &MonitorSet) -> Result<(), Failure> {
     context.connect()?.command(&Request::Monitor(wish))
 }
 
+/// Checks a file of stages whole, and has the farm have them.
+fn load(context: &mut Context, file: &Path, checks_only: bool) -> Result<(), Failure> {
+    let name = file.display();
+    let text = std::fs::read_to_string(file);
+    let text = text.map_err(|error| Failure::usage(format!("{name}: cannot be read: {error}")))?;
+    let checked = starfarm_agent::check_farm_file(&name.to_string(), &text);
+    checked.map_err(|error| Failure::usage(error.to_string()))?;
+    if checks_only { Ok(()) } else { context.connect()?.command(&Request::LoadStages { text }) }
+}
+
 /// Prints what is new until somebody stops it.
 fn follow(context: &mut Context, asked: &Follow) -> Result<(), Failure> {
     let mut client = context.connect()?;
-    let (start, mut told) = (Instant::now(), BTreeMap::<(String, &str), f64>::new());
+    let (start, mut told) = (Instant::now(), BTreeMap::<(String, String), f64>::new());
     loop {
         let mut all = newest(&mut client, &asked.about)?;
         let now_s = start.elapsed().as_secs_f64();
@@ -88,7 +107,7 @@ fn follow(context: &mut Context, asked: &Follow) -> Result<(), Failure> {
                 Some(MonitorStream::Job) => series.job.is_some(),
                 Some(MonitorStream::System) => series.job.is_none(),
             };
-            let (whose, at_s) = ((series.whose(), series.metric), now_s - series.age_seconds);
+            let (whose, at_s) = ((series.whose(), series.metric.to_string()), now_s - series.age_seconds);
             let is_new = told.get(&whose).is_none_or(|before| at_s > before + APART_S);
             is_asked && is_new && {
                 told.insert(whose, at_s);

@@ -75,6 +75,11 @@ fn figures(status: &StatusInfo) -> Vec<(&'static str, Cell)> {
     if let Some(tree) = &status.tree {
         let words = format!("{}, {} posts on {} levels", tree.state.word(), tree.posts, tree.depth + 1);
         figures.push(("monitoring tree", Cell::new(words)));
+        let alarms = match status.alarms.len() {
+            0 => Cell::new("none"),
+            count => Cell { text: format!("{count}: see `starfarm monitor alarms`"), ..Cell::state("lost") },
+        };
+        figures.push(("alarms", alarms));
     }
     // By the keys that `config.toml` has.
     figures.extend(SETTINGS.iter().filter_map(|setting| {
@@ -124,6 +129,7 @@ mod tests {
             farm: "0123456789abcdef0123456789abcdef".into(),
             epoch: 3,
             tree: None,
+            alarms: Vec::new(),
             up_seconds: 7_620.0,
             gq: 12,
             dq: 34,

@@ -18,6 +18,7 @@ use crate::human;
 use crate::output::table::{Cell, Column, Table, left, right};
 use crate::output::{Document, Style};
 use hosts::Needs;
+pub(super) use posts::{in_short, rows};
 
 /// The front end's host in a topology file: nobody has said its name.
 const FRONT: &str = "scheduler";
@@ -104,8 +105,8 @@ fn of_farm(client: &mut Client) -> Result<Vec<Host>, Failure> {
     for post in tree.posts.iter().filter(|post| post.kind == PostKind::Be) {
         let node = nodes.iter().find(|node| Some(&node.name) == post.node.as_ref());
         let usage = node.and_then(|node| node.usage.as_ref());
-        let used_cores = usage.and_then(|usage| usage.cpu_cores).unwrap_or(0.0);
-        let used_bytes = usage.and_then(|usage| usage.memory_bytes).unwrap_or(0.0);
+        let used_cores = usage.as_ref().and_then(|usage| usage.cpu_cores).unwrap_or(0.0);
+        let used_bytes = usage.as_ref().and_then(|usage| usage.memory_bytes).unwrap_or(0.0);
         let has = node.map_or((0, 0), |node| (node.cores.unwrap_or(0), node.memory_bytes.unwrap_or(0)));
         let computes = node.is_none_or(|node| node.slots > 0);
         let new = || Host {

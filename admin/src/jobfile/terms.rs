@@ -17,6 +17,7 @@ pub(super) fn read(root: &Section<'_>) -> Result<Terms, JobFileError> {
         labels: root.read("labels", labels)?.unwrap_or_default(),
         max_nodes: None,
         storage_limit: None,
+        monitor: None,
     };
     terms.check().map_err(|why| root.error(why))?;
     Ok(terms)

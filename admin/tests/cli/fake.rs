@@ -16,14 +16,16 @@ use starfarm_protocol::admin::explain::JobReason;
 use starfarm_protocol::admin::frames::FrameReader;
 use starfarm_protocol::admin::pieces::answer_frames;
 use starfarm_protocol::admin::{
-    ConflictInfo, DoubtfulInfo, Error, ErrorCode, EventLine, Explanation, Fact, FactValue, FailedInfo,
-    HitInfo, JobInfo, JobUsage, KeyInfo, LostOutputs, NeedsInfo, NodeInfo, OutputInfo, OutputLoss, PlaceCps,
-    PostInfo, Reason, Refusal, Request, Response, ResultsPage, Rule, SizeInfo, Spread, StatusInfo,
-    StreamInfo, Subject, TreeInfo, TreeState, TreeSummary, TrustInfo, UntrueInfo,
+    AlarmInfo, AlarmPath, AlarmsInfo, ConflictInfo, DoubtfulInfo, EdgeInfo, Error, ErrorCode, EventLine,
+    Explanation, Fact, FactValue, FailedInfo, GraphInfo, GraphTimer, HitInfo, JobInfo, JobTotalUsage,
+    JobUsage, KeyInfo, LostOutputs, NeedsInfo, NodeInfo, OutputInfo, OutputLoss, PlaceCps, PostInfo, Reason,
+    Refusal, Request, Response, ResultsPage, Rule, SizeInfo, Spread, StageInfo, StatusInfo, StreamInfo,
+    Subject, TreeInfo, TreeState, TreeSummary, TrustInfo, UntrueInfo,
 };
 use starfarm_protocol::ids::{ContentHash, FarmId, JobId, NodeId, PublicKey};
 use starfarm_protocol::join::JoinFile;
 use starfarm_protocol::journal::record::JobTotals;
+use starfarm_protocol::link::AlarmLevel;
 use starfarm_protocol::orders::{PostId, PostKind, PostState};
 use starfarm_protocol::seal::{Role, Secret};
 
@@ -87,6 +89,8 @@ fn answer(request: &Request) -> Response {
             Response::Nodes(vec![node("lab-7"), unheard])
         }
         Request::Monitor(_) => Response::Done,
+        Request::Alarms => Response::Alarms(alarms()),
+        Request::Graph { .. } => Response::Graph(graph()),
         Request::Tree | Request::FormTree { .. } => Response::Tree(tree()),
         Request::Results { id: JobId(2), skip: 0, .. } => Response::Results(results_with_a_loss()),
         Request::Results { skip, .. } => Response::Results(results(*skip)),
@@ -163,6 +167,7 @@ fn job(id: u64) -> JobInfo {
         needs: (id == 7).then_some(NeedsInfo { slots: 4, memory_bytes: 2 << 30, gpus: 0.5 }),
         merge: None,
         usage: (id == 7).then_some(usage()),
+        usage_total: (id == 7).then_some(usage_total()),
         trust: Some(TrustInfo {
             check: Share::of_millionths(10_000).unwrap(),
             units_checked: Units(7),
@@ -191,6 +196,37 @@ fn terms() -> Terms {
         max_nodes: Some(3),
         storage_limit: Some(5 << 30),
         ..Terms::default()
+    }
+}
+
+fn alarms() -> AlarmsInfo {
+    let alarm = AlarmInfo {
+        id: "7-disk-1700000000000000".into(),
+        node: "lab-7".into(),
+        sensor: "disk".into(),
+        level: AlarmLevel::Critical,
+        value: Some(0.004),
+        text: "12 MiB are free on the disk of /var/lib/starfarm".into(),
+        since_seconds: 12.5,
+        paths: 2,
+        reacted: true,
+    };
+    AlarmsInfo { path: AlarmPath::Double, reacts: Some("lab-8".into()), alarms: vec![alarm] }
+}
+
+fn graph() -> GraphInfo {
+    let stage = |number, name: Option<&str>, type_name: &str| StageInfo {
+        number,
+        name: name.map(str::to_owned),
+        type_name: type_name.to_owned(),
+    };
+    GraphInfo {
+        stages: vec![stage(1, Some("cpuload"), "cpuload"), stage(2, None, "rate")],
+        edges: vec![EdgeInfo { from: 1, output: "out".into(), to: 2, input: "in".into() }],
+        timers: vec![
+            GraphTimer { name: "period".into(), period_seconds: Some(1.0), subscribers: vec![1] },
+            GraphTimer { name: "once".into(), period_seconds: None, subscribers: Vec::new() },
+        ],
     }
 }
 
@@ -300,6 +336,7 @@ fn status() -> StatusInfo {
         stored_bytes: 3 << 30,
         storage_limit: Some(4 << 40),
         tree: Some(tree().tree),
+        alarms: alarms().alarms,
         stderr_lines_dropped: 0,
         datagrams_refused: 2,
         messages_malformed: 3,
@@ -370,6 +407,21 @@ pub(crate) fn long_output() -> Vec<u8> {
 fn usage() -> JobUsage {
     let cores = Spread { min: 0.5, avg: 0.75, max: 1.0, sum: 1.5 };
     JobUsage { cpu_cores: Some(cores), units: 2, from: 1, of: 2, age_seconds: 0.5, ..JobUsage::default() }
+}
+
+fn usage_total() -> JobTotalUsage {
+    let bytes = Spread { min: 1e6, avg: 2e6, max: 3e6, sum: 4e6 };
+    JobTotalUsage {
+        seconds: 8.0,
+        cpu_seconds: Some(12.0),
+        cpu_cores: usage().cpu_cores,
+        memory_bytes: Some(bytes),
+        memory_bytes_max: Some(5e6),
+        units: 2,
+        from: 1,
+        of: 2,
+        ..JobTotalUsage::default()
+    }
 }
 
 fn failed_unit() -> FailedInfo {

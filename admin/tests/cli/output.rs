@@ -10,7 +10,7 @@ use crate::program::Folder;
 use crate::schemas::Schemas;
 
 /// Commands that print, and the schema that their output keeps to.
-const DOCUMENTS: [(&str, &str); 26] = [
+const DOCUMENTS: [(&str, &str); 28] = [
     ("jobs", "jobs"),
     ("job show 1", "jobs"),
     ("job wait 2", "jobs"),
@@ -33,6 +33,8 @@ const DOCUMENTS: [(&str, &str); 26] = [
     ("job set 1 --storage-limit 5G --max-nodes none", "jobs"),
     ("events", "events"),
     ("monitor show", "series"),
+    ("monitor alarms", "alarms"),
+    ("monitor graph lab-7", "graph"),
     ("tree", "tree"),
     ("tree plan", "tree-plan"),
     ("tree form --fanout 4 --strategy fuzzy", "tree"),
@@ -173,6 +175,8 @@ fn every_schema_is_tried() {
     let elsewhere = [
         "audit",
         "bench-dispatch",
+        "bench-tree",
+        "bench-udp",
         "plan",
         "dry-run",
         "error",

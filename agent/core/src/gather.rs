@@ -9,8 +9,9 @@ use std::rc::Rc;
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::orders::PostId;
 
-use crate::group::{Figures, Group, groups};
+use crate::group::{Group, groups};
 use crate::ids;
+use crate::named::AMOUNTS_BYTES_MAX;
 use crate::picture::KNOWN_US;
 use crate::stage::{Context, Stage};
 use crate::values::{TRIPLES_MAX, Triples};
@@ -21,6 +22,8 @@ const JOBS_MAX: usize = 10_000;
 const MACHINES_MAX: usize = 100_000;
 /// Bytes of a message of machines, about: a link takes no more than four times as many.
 const MESSAGE_BYTES: usize = 16 << 10;
+// What one machine tells, and all that fits beside it, goes by a link.
+const _: () = assert!(MESSAGE_BYTES + AMOUNTS_BYTES_MAX < 60 << 10);
 /// How often jobs of which nobody tells any more are looked for, in microseconds.
 const PRUNE_US: u64 = 5_000_000;
 /// The outputs.
@@ -210,13 +213,18 @@ impl Gather {
         let at_us = wave * period_us;
         of.parts.retain(|_, part| part.at_us.saturating_add(KNOWN_US) > at_us);
         let mut sum: Option<Group> = None;
-        for part in of.parts.values().filter(|part| !part.what.is_over()) {
-            let none =
-                || Group { at_us, from: 0, of: 0, units: 0, figures: Figures::new(), ..part.what.clone() };
+        for part in of.parts.values() {
+            let is_over = part.what.is_over();
+            let none = || Group { at_us, ..part.what.emptied() };
             let sum = sum.get_or_insert_with(none);
-            sum.of += part.what.of;
+            let mut told = part.what.clone();
+            if is_over {
+                // What its last units used counts, and nobody there runs it.
+                (told.from, told.of) = (0, 0);
+            }
+            sum.of += told.of;
             if part.at_us / period_us + 1 >= wave {
-                sum.add(&part.what);
+                sum.add(&told);
             }
         }
         of.parts.retain(|_, part| !part.what.is_over());
@@ -243,11 +251,13 @@ impl Gather {
         while all.peek().is_some() {
             let went = context.emit(output, |message| {
                 let (mut triples, mut bytes) = (TRIPLES_MAX, MESSAGE_BYTES);
-                while let Some(group) =
-                    all.next_if(|group| group.triples() <= triples && group.bytes() <= bytes)
-                {
-                    (triples, bytes) = (triples - group.triples(), bytes - group.bytes());
+                // The first one has room for itself, however much it is.
+                let mut next = all.next();
+                while let Some(group) = next {
+                    (triples, bytes) =
+                        (triples.saturating_sub(group.triples()), bytes.saturating_sub(group.bytes()));
                     group.put(message);
+                    next = all.next_if(|group| group.triples() <= triples && group.bytes() <= bytes);
                 }
             });
             if !went {

@@ -7,11 +7,29 @@ use starfarm_protocol::metric::Metric;
 use starfarm_protocol::orders::PostId;
 
 use crate::ids;
+use crate::named::{Amounts, Named};
 use crate::summary::Summary;
 use crate::values::{Message, Triples};
 
 /// Figures by metric.
 pub type Figures = BTreeMap<Metric, Summary>;
+
+/// What a job uses.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct JobFigures {
+    /// By unit.
+    pub figures: Figures,
+    /// Those that have names only.
+    pub named: Amounts,
+    /// Units that the figures are of.
+    pub units: u64,
+    /// Posts that the figures are from.
+    pub from: u64,
+    /// Posts that run the job, as far as they were heard.
+    pub of: u64,
+    /// Age of the oldest of the figures, in microseconds.
+    pub age_us: u64,
+}
 
 /// Values that are about the same.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -26,11 +44,22 @@ pub(crate) struct Group {
     pub(crate) from: u64,
     pub(crate) of: u64,
     pub(crate) figures: Figures,
+    /// Those that have names only.
+    pub(crate) named: Amounts,
 }
 
 impl Group {
     fn new(post: PostId, at_us: u64, job: Option<JobId>) -> Self {
-        Self { post, at_us, job, units: 0, from: 1, of: 1, figures: Figures::new() }
+        Self {
+            post,
+            at_us,
+            job,
+            units: 0,
+            from: 1,
+            of: 1,
+            figures: Figures::new(),
+            named: Amounts::default(),
+        }
     }
 
     /// About nothing that anybody has measured.
@@ -50,6 +79,12 @@ impl Group {
             let known = self.figures.entry(*metric);
             known.and_modify(|known| *known = known.and(*summary)).or_insert(*summary);
         }
+        self.named.add_all(&other.named);
+    }
+
+    /// The same without any figures, of nobody.
+    pub(crate) fn emptied(&self) -> Self {
+        Self { units: 0, from: 0, of: 0, ..Self::new(self.post, self.at_us, self.job) }
     }
 
     /// Puts it into a message, as [`groups`] reads it.
@@ -65,16 +100,17 @@ impl Group {
             None => message.put_number(ids::POST, self.post.0),
         }
         self.figures.iter().for_each(|(metric, summary)| message.put(ids::of(*metric), &summary.write()));
+        self.named.put(message);
     }
 
     /// Bytes that [`Group::put`] puts, at most.
     pub(crate) fn bytes(&self) -> usize {
-        self.figures.len() * 36 + 5 * 12
+        self.figures.len() * 36 + 5 * 12 + self.named.bytes()
     }
 
     /// Triples that [`Group::put`] puts, at most.
     pub(crate) fn triples(&self) -> usize {
-        self.figures.len() + 5
+        self.figures.len() + 5 + self.named.len()
     }
 }
 
@@ -101,6 +137,9 @@ pub(crate) fn groups(post: PostId, at_us: u64, triples: Triples<'_>, now_us: u64
                     (ids::UNITS, Some(units)) => group.units = units,
                     (ids::FROM, Some(from)) => group.from = from,
                     (ids::OF, Some(of)) => group.of = of,
+                    _ if let Some(Named { name, amount }) = Named::read(&triple) => {
+                        let _ = group.named.add(name, amount);
+                    }
                     _ => {
                         let summary = ids::metric(id).zip(Summary::read(triple.value));
                         group.figures.extend(summary);
@@ -117,13 +156,17 @@ pub(crate) fn groups(post: PostId, at_us: u64, triples: Triples<'_>, now_us: u64
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::named::Amount;
 
     #[test]
     fn groups_are_read_as_they_were_put() {
         let figures = Figures::from([(Metric::Cpu, Summary { count: 2, sum: 9, min: 4, max: 5 })]);
         let machine = Group { figures: figures.clone(), ..Group::new(PostId(3), 7, None) };
         let seven = Group { units: 2, from: 31, of: 32, figures, ..Group::new(PostId(9), 8, Some(JobId(7))) };
-        let eight = Group { figures: Figures::new(), job: Some(JobId(8)), ..seven.clone() };
+        let mut eight = Group { figures: Figures::new(), job: Some(JobId(8)), ..seven.clone() };
+        for number in [3.5, -1.0] {
+            assert!(eight.named.add("program.temperature", Amount::of(number)));
+        }
         for all in [vec![seven, eight], vec![machine.clone(), Group { post: PostId(4), ..machine }]] {
             let (mut out, mut left_out) = (Vec::new(), 0);
             let mut message = Message::new(&mut out, &mut left_out);

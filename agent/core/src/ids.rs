@@ -30,9 +30,24 @@ pub const ALARM_RAISED: ValueId = ValueId(1_011);
 pub const ALARM_CLEARED: ValueId = ValueId(1_012);
 /// Messages that a stage has taken since its start.
 pub const MESSAGES: ValueId = ValueId(1_013);
+/// Datagrams that the system had no room for, before a stage could take them or on their way out, since its start.
+pub const LOST: ValueId = ValueId(1_020);
+/// Datagrams that a stage has not taken, for nobody has said that they may come from there.
+pub const REFUSED: ValueId = ValueId(1_021);
+/// Datagrams that a stage could not read.
+pub const MALFORMED: ValueId = ValueId(1_022);
+
+/// What an alarm was seen with: text. What follows is about it.
+pub const SENSOR: ValueId = ValueId(1_016);
+/// How bad it is: the number of an [`starfarm_protocol::link::AlarmLevel`], or 0 where all is well.
+pub const ALARM_LEVEL: ValueId = ValueId(1_017);
+/// The figure that is too high or too low: the bits of a floating point number of 64 bits.
+pub const ALARM_VALUE: ValueId = ValueId(1_018);
+/// What is wrong, for a person: text.
+pub const ALARM_TEXT: ValueId = ValueId(1_019);
 
 /// Ids that have names, beside the metrics.
-const NAMES: [(&str, ValueId); 12] = [
+const NAMES: [(&str, ValueId); 19] = [
     ("job", JOB),
     ("units", UNITS),
     ("post", POST),
@@ -43,12 +58,18 @@ const NAMES: [(&str, ValueId); 12] = [
     ("alarm-raised", ALARM_RAISED),
     ("alarm-cleared", ALARM_CLEARED),
     ("messages", MESSAGES),
+    ("lost", LOST),
+    ("refused", REFUSED),
+    ("malformed", MALFORMED),
     ("from", FROM),
     ("of", OF),
+    ("sensor", SENSOR),
+    ("alarm-level", ALARM_LEVEL),
+    ("alarm-value", ALARM_VALUE),
+    ("alarm-text", ALARM_TEXT),
 ];
 
-/// Ids of figures that have names only are dealt from here on.
-pub const NAMED_FIRST: u32 = 1_000_000;
+pub use crate::named::NAMED_FIRST;
 
 /// The id of a metric.
 pub fn of(metric: Metric) -> ValueId {
@@ -65,13 +86,20 @@ pub fn says_whose(id: ValueId) -> bool {
     id != UNITS && (JOB..CPU_TIMES).contains(&id)
 }
 
-/// The id of that name: that of a metric, or of another constant of this file.
+/// The id of that name: that of a metric, of another constant of this file, or one that programs give. The last have a dot.
 pub fn named(name: &str) -> Option<ValueId> {
     let other = || NAMES.iter().find(|(known, _)| *known == name).map(|(_, id)| *id);
-    Metric::from_word(name).map(of).or_else(other)
+    let of_program = || name.contains('.').then(|| crate::named::id(name));
+    Metric::from_word(name).map(of).or_else(other).or_else(of_program)
 }
 
-/// All names that [`named`] knows.
+/// The name of an id, if it has one.
+pub fn name(id: ValueId) -> Option<&'static str> {
+    let other = || NAMES.iter().find(|(_, known)| *known == id).map(|(name, _)| *name);
+    metric(id).map(Metric::word).or_else(other)
+}
+
+/// All names that [`named`] knows, but those that programs give.
 pub fn names() -> impl Iterator<Item = &'static str> {
     Metric::ALL.iter().map(|metric| metric.word()).chain(NAMES.iter().map(|(name, _)| *name))
 }
@@ -86,6 +114,7 @@ mod tests {
         assert_eq!(ids.len(), names().count());
         assert_eq!((named("gpu"), named("job"), named("colour")), (Some(ValueId(3)), Some(JOB), None));
         assert_eq!(metric(ValueId(3)), Some(Metric::Gpu));
+        assert!(named("switch.temperature").is_some_and(|id| id.0 >= NAMED_FIRST));
     }
 
     #[test]

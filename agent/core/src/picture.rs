@@ -6,13 +6,17 @@ use std::collections::BTreeMap;
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::orders::PostId;
 
-use crate::group::{AHEAD_US, Figures, Group, groups};
+use crate::group::{AHEAD_US, Figures, Group, JobFigures, groups};
+use crate::lives::Lives;
+use crate::named::Amounts;
 use crate::values::Triples;
 
 /// Figures that are older say nothing of what is now, in microseconds.
 const FRESH_US: u64 = 3_000_000;
 /// So long a post that is silent is still counted among those that run a job.
 pub(crate) const KNOWN_US: u64 = 30_000_000;
+/// How often something is told where nobody has said it, in microseconds.
+const USUAL_US: u64 = 1_000_000;
 /// Jobs of a post, at most: what it says of more is not looked at.
 const JOBS_MAX: usize = 10_000;
 /// Machines, at most.
@@ -28,21 +32,8 @@ pub struct Picture {
     period_us: u64,
     periods: BTreeMap<JobId, u64>,
     of_posts: BTreeMap<PostId, u64>,
-}
-
-/// What a job uses.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct JobFigures {
-    /// By unit.
-    pub figures: Figures,
-    /// Units that the figures are of.
-    pub units: u64,
-    /// Posts that the figures are from.
-    pub from: u64,
-    /// Posts that run the job, as far as they were heard.
-    pub of: u64,
-    /// Age of the oldest of the figures, in microseconds.
-    pub age_us: u64,
+    /// What jobs have used until now.
+    pub lives: Lives,
 }
 
 impl Picture {
@@ -67,12 +58,16 @@ impl Picture {
             if self.periods.get(&job) == Some(&0) {
                 continue;
             }
+            let period_us = Some(self.period_of(child, Some(job))).filter(|us| *us > 0).unwrap_or(USUAL_US);
             let jobs = self.jobs.entry(child).or_default();
             let known = jobs.get(&job);
             if !is_newer(known) || known.is_none() && jobs.len() == JOBS_MAX {
                 continue;
             }
             is_news = true;
+            // A figure holds from the one before on; where some were lost, it says nothing of all that time.
+            let since_us = known.map_or(period_us, |known| group.at_us.saturating_sub(known.at_us));
+            self.lives.take(job, &group, since_us.min(period_us.saturating_mul(3)), period_us);
             if group.is_over() {
                 jobs.remove(&job).map(drop)
             } else {
@@ -80,6 +75,15 @@ impl Picture {
             };
         }
         is_news
+    }
+
+    /// Takes down how all stands: to be called once in [`crate::LINE_STEP_US`].
+    pub fn step(&mut self, now_us: u64) {
+        let mut lives = std::mem::take(&mut self.lives);
+        let machines =
+            self.machines.keys().map(|post| (*post, self.machine(*post, now_us).map(|(of, _)| of)));
+        lives.step(&self.jobs(now_us), machines);
+        self.lives = lives;
     }
 
     /// So often something is told from now on, in microseconds, 0 for never: of all, and of jobs and posts that have a period of their own.
@@ -131,6 +135,11 @@ impl Picture {
         self.is_fresh(post, None, age_us).then_some((&group.figures, age_us))
     }
 
+    /// What is known by name only of a machine that [`Picture::machine`] knows.
+    pub fn named(&self, post: PostId) -> Option<&Amounts> {
+        self.machines.get(&post).map(|group| &group.named)
+    }
+
     /// What each job uses that runs anywhere.
     pub fn jobs(&self, now_us: u64) -> BTreeMap<JobId, JobFigures> {
         let mut all = BTreeMap::<JobId, (Group, u64)>::new();
@@ -139,8 +148,7 @@ impl Picture {
             .iter()
             .flat_map(|(child, jobs)| jobs.iter().map(move |(job, told)| (*child, job, told)));
         for (child, job, told) in told {
-            let none = || Group { units: 0, from: 0, of: 0, figures: Figures::new(), ..told.clone() };
-            let (sum, oldest_us) = all.entry(*job).or_insert_with(|| (none(), 0));
+            let (sum, oldest_us) = all.entry(*job).or_insert_with(|| (told.emptied(), 0));
             sum.of += told.of;
             let age_us = now_us.saturating_sub(told.at_us);
             if self.is_fresh(child, Some(*job), age_us) {
@@ -149,8 +157,8 @@ impl Picture {
             }
         }
         let of = |(job, (sum, age_us)): (JobId, (Group, u64))| {
-            let Group { figures, units, from, of, .. } = sum;
-            (job, JobFigures { figures, units, from, of, age_us })
+            let Group { figures, named, units, from, of, .. } = sum;
+            (job, JobFigures { figures, named, units, from, of, age_us })
         };
         all.into_iter().map(of).collect()
     }

@@ -8,7 +8,7 @@ use crate::flow::Flow;
 use crate::graph::Graph;
 use crate::refusal::Refusal;
 use crate::stage::{Context, Module, Stage, Type};
-use crate::timers::Timers;
+use crate::timers::{TimerInfo, Timers};
 use crate::values::Triples;
 use crate::words::{Order, StageNumber, Who, Word};
 
@@ -113,6 +113,16 @@ impl Runtime {
     /// All edges: stage and output, stage and input.
     pub fn edges(&self) -> Vec<(StageNumber, &str, StageNumber, &str)> {
         self.graph.edges()
+    }
+
+    /// All timers by name.
+    pub fn timers(&self) -> Vec<TimerInfo<'_>> {
+        self.timers.all()
+    }
+
+    /// There is such a stage.
+    pub(crate) fn knows(&self, who: &Who) -> bool {
+        self.number(who).is_ok()
     }
 
     fn carry_out(&mut self, order: Order, now_us: u64) -> Result<Option<StageNumber>, Refusal> {

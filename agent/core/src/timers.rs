@@ -13,6 +13,17 @@ struct Timer {
     subscribers: BTreeSet<StageNumber>,
 }
 
+/// A timer, as others see it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TimerInfo<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its period, in microseconds; none where it fires once.
+    pub period_us: Option<u64>,
+    /// Those that it fires for.
+    pub subscribers: Vec<StageNumber>,
+}
+
 /// All timers of an agent.
 #[derive(Default)]
 pub(crate) struct Timers {
@@ -57,6 +68,17 @@ impl Timers {
         for timer in self.by_name.values_mut() {
             timer.subscribers.remove(&stage);
         }
+    }
+
+    /// All of them, by name.
+    pub(crate) fn all(&self) -> Vec<TimerInfo<'_>> {
+        let all = self.by_name.iter();
+        all.map(|(name, timer)| TimerInfo {
+            name,
+            period_us: timer.period_us,
+            subscribers: timer.subscribers.iter().copied().collect(),
+        })
+        .collect()
     }
 
     /// When the next timer is due.

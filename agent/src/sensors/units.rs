@@ -28,6 +28,8 @@ use starfarm_protocol::ids::{FarmId, JobId};
 use starfarm_protocol::metric::Metric;
 use starfarm_protocol::running::{Runs, slots};
 
+use crate::program;
+
 use super::measure::{Measure, OUT, PROC, Sensor};
 use super::source::Source;
 use processes::Processes;
@@ -137,7 +139,10 @@ impl Measure for Units {
             Runs::Nothing | Runs::Somewhere => Used::default(),
         });
         for usage in usages.iter().filter(|usage| jobs.has(usage.job)) {
-            context.emit(OUT, |message| put(usage, *metrics, message));
+            context.emit(OUT, |message| {
+                put(usage, *metrics, message);
+                program::put(usage.job, now_us, message);
+            });
         }
     }
 

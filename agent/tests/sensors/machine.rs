@@ -27,6 +27,8 @@ fn all_sensors_find_what_they_look_for() {
                 }
                 // There may be no network and no disk.
                 "network" | "disks" => assert_eq!(first, None),
+                // Nobody can say how this machine is.
+                "health" => {}
                 "units" => assert_eq!((first, second), (None, None)),
                 other => panic!("{other}"),
             }

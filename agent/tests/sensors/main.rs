@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod common;
+mod health;
 mod machine;
 mod node;
 mod programs;

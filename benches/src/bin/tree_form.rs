@@ -29,7 +29,7 @@ fn main() -> ExitCode {
 
 /// Milliseconds in all, those of the longest answer, and the posts that came of it.
 fn form(nodes: u64) -> (f64, f64, usize) {
-    let mut front = Front::new(StaticKey::from_secret(Secret([7; 32])), 1);
+    let mut front = Front::new(StaticKey::from_secret(Secret([7; 32])), 1, Host::default());
     let mut known = BTreeMap::<u64, Vec<PostOrder>>::new();
     let (mut spent, mut longest, mut now_us) = (Duration::ZERO, Duration::ZERO, 1_000_000);
     let mut waiting: Vec<u64> = (0..nodes).collect();
@@ -86,5 +86,5 @@ fn report(n: u64, orders: &[PostOrder]) -> Report {
         pid: Some(1),
     };
     let host = Host { name: format!("host-{n}"), id: n };
-    Report { heard: 0, host, links: true, posts: orders.iter().map(post).collect() }
+    Report { heard: 0, host, links: true, reacts: false, posts: orders.iter().map(post).collect() }
 }

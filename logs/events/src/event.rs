@@ -2,10 +2,11 @@
 
 use std::fmt;
 
-use starfarm_protocol::admin::KeyKind;
+use starfarm_protocol::admin::{KeyKind, PostLoss};
 use starfarm_protocol::devices::DeviceKind;
 use starfarm_protocol::ids::{Boot, ContentHash, JobId};
 use starfarm_protocol::job::JobState;
+use starfarm_protocol::orders::PostKind;
 use starfarm_protocol::reason::Distrust;
 use starfarm_protocol::seal::Role;
 use starfarm_protocol::state::{Completion, IdleReason, NodeState, Outcome};
@@ -13,7 +14,7 @@ use starfarm_protocol::wire::FailReason;
 
 use crate::field::{Entry, Field, Fields, Form, FormError, Name, Value};
 
-use crate::status::Sample;
+use crate::status::{JobUsage, Sample};
 
 /// What became of a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -414,6 +415,25 @@ events! {
     } => ("job {} stands still: its units wait and node {node} idles, for {} s: please report this fault with \
         what `starfarm job explain {}` says",
             job.0, for_us / 1_000_000, job.0)
+    /// A post of the monitoring tree has a parent, for the first time since its process started.
+    TreePost = "tree_post" {
+        /// Its number.
+        post: u64,
+        post_kind: PostKind,
+        node: Name,
+        /// Whose child it is: 0 is the front.
+        parent: u64,
+    }
+    /// A post of the tree, or its process, is not there any more.
+    TreeLost = "tree_lost" { post: u64, post_kind: PostKind, node: Name, why: PostLoss }
+    /// A post has another parent than before: it was taken in, has gone back to its own, or was moved.
+    TreeAdopted = "tree_adopted" {
+        post: u64,
+        post_kind: PostKind,
+        node: Name,
+        /// Whose child it is now.
+        parent: u64,
+    }
     /// Watching was slower than what happened, or the disk was full: so many events are missing here.
     EventsDropped = "events_dropped" { events: u64 }
         => ("{} missing: watching was too slow for them, or the disk was full",
@@ -421,6 +441,8 @@ events! {
     ;
     /// The farm's figures, every 10 s.
     Sampled(Sample)
+    /// What the units of a job used, each minute, and once it has ended.
+    JobUsage(JobUsage)
 }
 
 impl Event {
@@ -438,6 +460,10 @@ impl Event {
                 | Event::JobProgress { .. }
                 | Event::Certificate { .. }
                 | Event::Checkpointed { .. }
+                | Event::TreePost { .. }
+                | Event::TreeLost { .. }
+                | Event::TreeAdopted { .. }
+                | Event::JobUsage(_)
                 | Event::Sampled(_)
         )
     }

@@ -15,4 +15,4 @@ pub use event::{Event, JobChange, counted};
 pub use field::{Entry, Field, Fields, Form, FormError, Name, TEXT_BYTES_MAX, Value, shown};
 pub use starfarm_protocol::admin::{JobInfo, NodeInfo};
 pub use starfarm_protocol::state::{IdleReason, NodeState, Outcome};
-pub use status::{Held, Sample, Snapshot};
+pub use status::{Held, JobUsage, Sample, Snapshot};

@@ -1,7 +1,7 @@
 //! How a farm stands at a moment: what a log's segment opens with, and what its samples say. Times are
 //! microseconds of the farm's clock: since 1970 by the wall clock at the scheduler's start, monotonic from there.
 
-use starfarm_protocol::admin::{JobInfo, NodeInfo};
+use starfarm_protocol::admin::{JobInfo, NodeInfo, UsageSpan};
 use starfarm_protocol::ids::JobId;
 
 use crate::field::{Form, Name, form, impl_form};
@@ -40,6 +40,28 @@ form! {
         bytes_out: Option<u64>,
         /// Messages of workers that broke the rules of the protocol.
         messages_malformed: Option<u64>,
+    }
+}
+
+form! {
+    /// What the units of a job used over a time, as far as the monitor heard of it; figures that nobody knows are absent.
+    /// `min`, `avg` and `max` are those of a unit, `sum` is the mean of all units together.
+    JobUsage = "job_usage" {
+        job: JobId,
+        /// What it is over: the last minute, or all of an ended job.
+        over: UsageSpan,
+        /// How much of that time something was heard of it: the means are over this.
+        for_us: u64,
+        cpu_cores_min: Option<f64>, cpu_cores_avg: Option<f64>, cpu_cores_max: Option<f64>, cpu_cores_sum: Option<f64>,
+        memory_bytes_min: Option<f64>, memory_bytes_avg: Option<f64>, memory_bytes_max: Option<f64>,
+        memory_bytes_sum: Option<f64>,
+        gpu_min: Option<f64>, gpu_avg: Option<f64>, gpu_max: Option<f64>, gpu_sum: Option<f64>,
+        io_bytes_per_s_min: Option<f64>, io_bytes_per_s_avg: Option<f64>, io_bytes_per_s_max: Option<f64>,
+        io_bytes_per_s_sum: Option<f64>,
+        /// Units that were seen at once, at most.
+        units: u64,
+        /// Nodes that the figures are from, and nodes that ran it, at most at once.
+        from: u64, of: u64,
     }
 }
 

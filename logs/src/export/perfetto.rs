@@ -4,10 +4,12 @@
 //! Numbers of fields are those of perfetto's `trace_packet.proto`, `track_descriptor.proto`, `track_event.proto`,
 //! `counter_descriptor.proto` and `debug_annotation.proto`.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
 
-use starfarm_events::{Event, Form, Name, Sample};
+use starfarm_events::{Event, Form, JobUsage, Name, Sample};
+use starfarm_protocol::admin::UsageSpan;
+use starfarm_protocol::ids::JobId;
 
 use super::protobuf::Message;
 use crate::Item;
@@ -53,6 +55,9 @@ const NODES: u64 = 1;
 const HAPPENED: u64 = 2;
 /// The first counter's track.
 const COUNTERS: u64 = 10;
+/// The first track of jobs' cores: the job's number is added. Jobs beyond so many have none.
+const FIRST_JOB: u64 = 1 << 20;
+const JOBS_MAX: u64 = 1 << 24;
 /// The first node's track; each has room for so many lanes.
 const FIRST_NODE: u64 = 1 << 32;
 const LANES_MAX: u64 = 1 << 12;
@@ -74,12 +79,14 @@ struct Track {
 pub(super) struct Trace<'a> {
     out: &'a mut dyn Write,
     nodes: HashMap<Name, Track>,
+    /// Jobs whose cores have a track.
+    jobs: HashSet<JobId>,
 }
 
 impl<'a> Trace<'a> {
     /// A trace with the tracks that every one has.
     pub(super) fn new(out: &'a mut dyn Write) -> io::Result<Self> {
-        let mut trace = Self { out, nodes: HashMap::new() };
+        let mut trace = Self { out, nodes: HashMap::new(), jobs: HashSet::new() };
         for (uuid, name) in [(NODES, "nodes"), (HAPPENED, "what happened")] {
             trace.track(&named(uuid, name).number(TRACK_CHILD_ORDERING, 1))?;
         }
@@ -101,6 +108,7 @@ impl<'a> Trace<'a> {
             }
             Item::Event(at_us, Event::Sampled(sample)) => self.sample(*at_us, sample),
             Item::Event(_, event @ Event::Tasks { .. }) => self.tasks(event),
+            Item::Event(at_us, Event::JobUsage(usage)) => self.usage(*at_us, usage),
             Item::Event(at_us, event) if !event.dense() => self.instant(*at_us, event),
             _ => Ok(()),
         }
@@ -128,6 +136,25 @@ impl<'a> Trace<'a> {
         }
         let uuid = COUNTERS + counts.len() as u64;
         self.event(at_us, &on_track(COUNTER, uuid).real(EVENT_REAL_COUNTER, sample.power_mean))
+    }
+
+    /// The cores that a job's units used together: from the beginning of the time that it is over until its end, where nothing
+    /// more is known. What is over all of a job's life is told of one that has no minutes.
+    fn usage(&mut self, at_us: u64, usage: &JobUsage) -> io::Result<()> {
+        let JobUsage { job, over, for_us, cpu_cores_sum: Some(cores), .. } = usage else { return Ok(()) };
+        let is_new = !self.jobs.contains(job);
+        if job.0 >= JOBS_MAX || *over == UsageSpan::Life && !is_new {
+            return Ok(());
+        }
+        let uuid = FIRST_JOB + job.0;
+        if is_new {
+            self.jobs.insert(*job);
+            self.track(
+                &named(uuid, &format!("cores of job {}", job.0)).message(TRACK_COUNTER, &Message::default()),
+            )?;
+        }
+        self.event(at_us.saturating_sub(*for_us), &on_track(COUNTER, uuid).real(EVENT_REAL_COUNTER, *cores))?;
+        self.event(at_us, &on_track(COUNTER, uuid).real(EVENT_REAL_COUNTER, 0.0))
     }
 
     /// The track of a node; a new one is described. Nodes that there is no room for are all on the one of nodes.

@@ -12,6 +12,7 @@ mod report;
 mod runs;
 mod series;
 mod shown;
+mod used;
 
 use starfarm_events::{Event, Outcome, Sample, Snapshot};
 

@@ -98,6 +98,7 @@ impl fmt::Display for Note {
 /// What a log holds, in order: of each segment its opening, a snapshot, events, its closing. Notes come wherever
 /// there is something to note.
 #[derive(Clone, PartialEq, Debug)]
+#[expect(clippy::large_enum_variant, reason = "most are events, and there is one at a time")]
 pub enum Item {
     /// A segment begins.
     Opened(Opening),

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use starfarm_events::{Event, NodeState, Sample};
+use starfarm_events::{Event, JobUsage, NodeState, Sample};
 use starfarm_logs::export::{Format, export};
 use starfarm_logs::{Item, Note, NoteKind, Place};
+use starfarm_protocol::admin::UsageSpan;
 use starfarm_protocol::ids::{Boot, JobId};
 
 use crate::farm::*;
@@ -172,6 +173,25 @@ fn a_trace_has_tracks_slices_counters_and_instants() {
     assert!(events.contains(&(ns(2), 3, named("what happened"), Some(hit.to_owned()))));
     let joined = events.iter().find(|event| event.2 == named("node tab\there")).unwrap();
     assert_eq!((joined.0, joined.1), (ns(1), 3));
+}
+
+#[test]
+fn the_cores_of_a_job_are_a_counter() {
+    let usage = |over| JobUsage {
+        job: JobId(7),
+        over,
+        for_us: 60 * SECOND_US,
+        cpu_cores_sum: Some(1.5),
+        ..JobUsage::default()
+    };
+    let mut items = log();
+    items.insert(7, event(70, Event::JobUsage(usage(UsageSpan::Minute))));
+    items.insert(8, event(71, Event::JobUsage(usage(UsageSpan::Life))));
+    let (tracks, events) = trace(&items);
+    let track = *tracks.iter().find(|(_, (name, _))| name == "cores of job 7").unwrap().0;
+    let of_job: Vec<_> =
+        events.iter().filter(|event| event.2 == track).map(|event| (event.0, event.1)).collect();
+    assert_eq!(of_job, [(at(10) * 1_000, 4), (at(70) * 1_000, 4)], "its minutes, and not its life once more");
 }
 
 #[test]

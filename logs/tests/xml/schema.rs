@@ -12,8 +12,9 @@ use starfarm_events::{
     Entry, Event, Held, IdleReason, JobChange, JobInfo, NodeInfo, NodeState, Outcome, Sample, Snapshot,
 };
 use starfarm_logs::{schema, validate};
-use starfarm_protocol::admin::KeyKind;
+use starfarm_protocol::admin::{KeyKind, PostLoss, UsageSpan};
 use starfarm_protocol::job::JobState;
+use starfarm_protocol::orders::PostKind;
 use starfarm_protocol::seal::Role;
 use starfarm_protocol::state::Completion;
 use starfarm_protocol::wire::FailReason;
@@ -110,6 +111,9 @@ fn the_schema_has_the_words_of_the_model() {
     assert!(words["completion"].iter().eq(Completion::ALL.iter().map(|word| word.word())));
     assert!(words["fail_reason"].iter().eq(FailReason::ALL.iter().map(|word| word.word())));
     assert!(words["key_kind"].iter().eq(KeyKind::ALL.iter().map(|word| word.word())));
+    assert!(words["post_kind"].iter().eq(PostKind::ALL.iter().map(|word| word.word())));
+    assert!(words["post_loss"].iter().eq(PostLoss::ALL.iter().map(|word| word.word())));
+    assert!(words["usage_span"].iter().eq(UsageSpan::ALL.iter().map(|word| word.word())));
     assert!(words["role"].iter().eq(Role::BY_JOIN_KEY.iter().map(|word| word.word())));
 }
 

@@ -125,7 +125,14 @@ pub(crate) fn value(kind: &str, name: &str, random: &mut Random) -> String {
         "spec" | "intervals_hash" | "hits_hash" => {
             (0..4).map(|_| format!("{:016x}", random.next())).collect()
         }
+        "post_kind" => "ibe".to_owned(),
+        "over" => "life".to_owned(),
+        "units" if kind == "job_usage" => random.number(64).to_string(),
+        "why" if kind == "tree_lost" => "out_of_reach".to_owned(),
         "why" if kind == "untrue" => "missed_hit".to_owned(),
+        _ if kind == "job_usage" && name.contains('_') && name != "for_us" => {
+            (random.number(40) as f64 / 1e6).to_string()
+        }
         "power" | "power_mean" | "units_per_s" | "check" => (random.number(40) as f64 / 1e6).to_string(),
         "load" => (0..=random.below(9)).map(|_| random.number(10).to_string()).collect::<Vec<_>>().join(" "),
         // What a validation finds sensible: begun before ended before now, lo below hi.

@@ -4,15 +4,18 @@
 use std::collections::BTreeMap;
 
 use starfarm_protocol::ids::PublicKey;
-use starfarm_protocol::link::{Counts, Data, LINK, Message, Standing};
+use starfarm_protocol::link::{Alarm, AlarmAck, Answer, Counts, Data, LINK, Message, Part, PartOp, Standing};
 use starfarm_protocol::orders::PostId;
 
 use crate::lanes::Lane;
 use crate::pipe::{LinkId, Links};
 use crate::receiving::Receiving;
 
+/// Posts below whose way is remembered, at most.
+const WAYS_MAX: usize = 100_000;
+
 /// What a child says that its parent has to do with.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub enum Said<'a> {
     /// Nothing.
     Nothing,
@@ -22,6 +25,14 @@ pub enum Said<'a> {
     Data(PostId, Data<'a>),
     /// How it, or a post below it, stands.
     Standing(Standing),
+    /// Of alarms, which it is to be answered.
+    Alarms(PostId, Vec<Alarm>),
+    /// That it knows of alarms.
+    AlarmAcks(PostId, Vec<AlarmAck>),
+    /// Its part of what all do together.
+    Part(PostId, Part),
+    /// The agent of it, or of a post below it, answers.
+    Answer(Answer<'a>),
 }
 
 /// All children of a post.
@@ -32,6 +43,8 @@ pub struct Children {
     most: usize,
     links: BTreeMap<LinkId, PostId>,
     by_post: BTreeMap<PostId, (LinkId, u8)>,
+    /// Of posts further below, by way of which child they are reached: the one by which they told last how they stand.
+    ways: BTreeMap<PostId, PostId>,
     received: Receiving,
 }
 
@@ -43,6 +56,7 @@ impl Children {
             most: 0,
             links: BTreeMap::new(),
             by_post: BTreeMap::new(),
+            ways: BTreeMap::new(),
             received: Receiving::default(),
         }
     }
@@ -62,11 +76,31 @@ impl Children {
         self.by_post.keys().copied()
     }
 
+    /// The link of a child.
+    pub fn link(&self, post: PostId) -> Option<LinkId> {
+        self.by_post.get(&post).map(|(link, _)| *link)
+    }
+
     /// Says something to all of them.
     pub fn tell(&self, links: &mut impl Links, message: &Message<'_>, now_us: u64) {
         for link in self.links.keys() {
             links.send(*link, Lane::Control, message, now_us);
         }
+    }
+
+    /// Begins a part of all of them.
+    pub fn begin(&self, links: &mut impl Links, round: u32, value: u64, now_us: u64) {
+        let part = Message::Part(Part { op: PartOp::Down, round, from: 0, value });
+        for link in self.links.keys() {
+            links.send(*link, Lane::Collective, &part, now_us);
+        }
+    }
+
+    /// Says something to a post below, or to who is on the way to it; false where no way is known.
+    pub fn send_to(&self, links: &mut impl Links, post: PostId, message: &Message<'_>, now_us: u64) -> bool {
+        let child = if self.by_post.contains_key(&post) { Some(&post) } else { self.ways.get(&post) };
+        let link = child.and_then(|child| self.by_post.get(child));
+        link.map(|(link, _)| links.send(*link, Lane::Collective, message, now_us)).is_some()
     }
 
     /// A link has shaken hands, for that post and with that key. A post has one: an older one is dead, whether that shows yet
@@ -131,9 +165,15 @@ impl Children {
             Ok(Some(Message::Standing(standing))) => {
                 if standing.post == post {
                     self.received.on_dropped(post, standing.counts.dropped);
+                } else if self.ways.len() < WAYS_MAX || self.ways.contains_key(&standing.post) {
+                    self.ways.insert(standing.post, post);
                 }
                 Said::Standing(standing)
             }
+            Ok(Some(Message::Alarms(alarms))) => Said::Alarms(post, alarms),
+            Ok(Some(Message::AlarmAcks(acks))) => Said::AlarmAcks(post, acks),
+            Ok(Some(Message::Part(part))) if part.op == PartOp::Up => Said::Part(post, part),
+            Ok(Some(Message::Answer(answer))) => Said::Answer(answer),
             Ok(Some(Message::Beat { .. }) | None) => Said::Nothing,
             _ => {
                 links.close(link);
@@ -146,6 +186,7 @@ impl Children {
     pub fn gone(&mut self, link: LinkId) -> Option<PostId> {
         let post = self.links.remove(&link)?;
         self.by_post.remove(&post);
+        self.ways.retain(|_, child| *child != post);
         self.received.detach(post);
         Some(post)
     }

@@ -8,15 +8,19 @@
 
 mod grow;
 mod known;
+mod news;
 mod orders;
+mod roots;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use starfarm_protocol::admin::PostLoss;
 use starfarm_protocol::ids::PublicKey;
 use starfarm_protocol::link::Standing;
 use starfarm_protocol::orders::{FRONT_LEVEL, Orders, POSTS_MAX, PostId, PostKind, PostReport, Report};
 
 pub use known::{FANOUT, Front, NodeFacts, Post, Settings};
+pub use news::PostNews;
 
 /// So few posts are planned for whenever somebody calls.
 const FEW: usize = 64;
@@ -30,7 +34,7 @@ impl Front {
         let known = self.nodes.entry(node).or_default();
         name.clone_into(&mut known.name);
         self.dirty |= is_new || known.host != report.host || known.links != report.links;
-        (known.host, known.links) = (report.host.clone(), report.links);
+        (known.host, known.links, known.reacts) = (report.host.clone(), report.links, report.reacts);
         if is_new && let Some((first_us, last_us)) = &mut self.collecting {
             *first_us = if *first_us == 0 { now_us } else { *first_us };
             *last_us = now_us;
@@ -52,6 +56,15 @@ impl Front {
 
     /// Takes up what a node tells of a post.
     fn learn(&mut self, node: PublicKey, told: &PostReport, now_us: u64) {
+        if self.learn_root(node, told, now_us) {
+            let post = self.roots.get_mut(told.post).expect("it was just seen there");
+            let (is_new, was_linked) = post.hear(told, now_us);
+            self.dirty |= is_new;
+            if was_linked {
+                self.tell_lost(told.post, PostLoss::ProcessEnded);
+            }
+            return;
+        }
         let known = self.nodes.get_mut(&node).expect("its report is read");
         if !known.posts.contains(&told.post) {
             // One of an earlier incarnation of the front lives on: its links hold.
@@ -74,14 +87,10 @@ impl Front {
         }
         let post = self.posts.get_mut(&told.post).expect("its node lists it");
         assert_eq!(post.node, node, "no other node lists it");
-        if !std::mem::replace(&mut post.is_told, true) {
-            post.since_us = now_us;
-        }
-        (post.state, post.pid) = (told.state, told.pid);
-        if post.key != told.key || post.addresses != told.addresses {
-            (post.key, post.since_us, self.dirty) = (told.key, now_us, true);
-            post.addresses.clone_from(&told.addresses);
-            post.standing = None;
+        let (is_new, was_linked) = post.hear(told, now_us);
+        self.dirty |= is_new;
+        if was_linked {
+            self.tell_lost(told.post, PostLoss::ProcessEnded);
         }
     }
 
@@ -96,9 +105,9 @@ impl Front {
     /// Nothing of a node is wanted any more: it is lost, or was revoked. The posts that it had.
     pub fn forget(&mut self, node: &PublicKey) -> Vec<PostId> {
         let posts = self.nodes.get(node).map(|known| known.posts.clone()).unwrap_or_default();
-        posts.iter().for_each(|post| self.remove(*post));
+        posts.iter().for_each(|post| self.remove(*post, PostLoss::NodeGone));
         self.nodes.remove(node);
-        posts
+        posts.into_iter().chain(self.roots.forget(node)).collect()
     }
 
     /// What the farm knows of its nodes, by name. Who is not named time and again is not there.
@@ -130,9 +139,29 @@ impl Front {
 
     /// A post tells by its link how it, or one below it, stands.
     pub fn on_standing(&mut self, standing: Standing, now_us: u64) {
-        if let Some(post) = self.posts.get_mut(&standing.post) {
-            post.standing = Some((standing, now_us));
+        let of_tree = self.posts.get_mut(&standing.post);
+        let Some(post) = of_tree.or_else(|| self.roots.get_mut(standing.post)) else { return };
+        let before = post.standing.replace((standing, now_us)).map(|(before, _)| before.parent);
+        self.tell_stands(standing, before);
+    }
+
+    /// A post has told how it stands; `before` is the parent that it had when it told last.
+    fn tell_stands(&mut self, standing: Standing, before: Option<PostId>) {
+        if before == Some(standing.parent) {
+            return;
         }
+        let (post, parent) = (standing.post, standing.parent);
+        let kind = self.post(post).expect("it was just seen there").kind;
+        let node = self.name_of(post);
+        self.news.push(match before {
+            None => PostNews::Up { post, kind, node, parent },
+            Some(_) => PostNews::Adopted { post, kind, node, parent },
+        });
+    }
+
+    /// What befell posts since this was asked last, and how much more did that there was no room for.
+    pub fn take_news(&mut self) -> (Vec<PostNews>, u64) {
+        self.news.take()
     }
 
     /// What this child of the front told of jobs others tell once it has gone: it is a CP, or was taken in for a while.
@@ -144,7 +173,7 @@ impl Front {
     pub fn form(&mut self, settings: Settings, now_us: u64) {
         self.settings = settings;
         let cps: Vec<_> = self.posts.iter().filter(|(_, post)| post.level > 0).map(|(id, _)| *id).collect();
-        cps.into_iter().for_each(|post| self.remove(post));
+        cps.into_iter().for_each(|post| self.remove(post, PostLoss::Replanned));
         self.posts.values_mut().for_each(|post| post.parent = None);
         (self.collecting, self.dirty) = (None, true);
         self.settle(now_us);

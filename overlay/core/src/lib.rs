@@ -8,6 +8,7 @@
 //! | `lanes`, `pipe` | what waits to leave by a link; one end of a link, but for its socket |
 //! | `place`, `children`, `clock`, `member` | whom a post calls; who calls it; what time it is at the farm; the life of a post among these |
 //! | `posts`, `calls` | which posts a worker has, and how far they are; when it asks which it should have |
+//! | `parts` | what all posts do together: who has not said its part yet |
 //!
 //! Sockets live in `starfarm-overlay`, what agents measure in `starfarm-agent-core`.
 #![forbid(unsafe_code)]
@@ -19,6 +20,7 @@ mod clock;
 pub mod front;
 pub mod lanes;
 pub mod member;
+pub mod parts;
 pub mod pipe;
 mod place;
 pub mod plan;

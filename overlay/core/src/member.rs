@@ -5,13 +5,14 @@ use core::net::SocketAddr;
 use std::collections::{BTreeMap, BTreeSet};
 
 use starfarm_protocol::ids::PublicKey;
-use starfarm_protocol::link::{Message, Standing, Stream, Table};
-use starfarm_protocol::orders::{Ancestor, Descendant, PostId, PostOrder, PostState};
+use starfarm_protocol::link::{Alarm, AlarmAck, Message, Part, Standing, Stream, Table};
+use starfarm_protocol::orders::{Ancestor, Descendant, PostId, PostKind, PostOrder, PostState};
 use starfarm_protocol::seal::Vouchers;
 
 use crate::children::{Children, Said};
 use crate::clock::FarmClock;
 use crate::lanes::Lane;
+use crate::parts::Parts;
 use crate::pipe::{LinkId, Links};
 use crate::place::{Place, Up};
 use crate::sending::Sending;
@@ -20,7 +21,7 @@ use crate::sending::Sending;
 const STANDING_US: u64 = 2_000_000;
 
 /// What the owner of a post is to do, in this order.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub enum Deed {
     /// A child has told something of a stream, measured at that time by the farm's clock.
     Take(PostId, Stream, u64, Vec<u8>),
@@ -30,6 +31,16 @@ pub enum Deed {
     BeginAnew,
     /// The post is to measure as its table says, by the farm's clock as it is now.
     Heed,
+    /// A child has come by this link: it is to hear what else those above have said to all.
+    Arrived(LinkId),
+    /// Somebody by that link tells of alarms, and is to be answered.
+    Alarms(LinkId, PostId, Vec<Alarm>),
+    /// The parent knows of alarms.
+    AlarmAcks(Vec<AlarmAck>),
+    /// The parent asks an agent something, this one or one below: its record.
+    Control(Vec<u8>),
+    /// An agent below answers: its record.
+    Answer(Vec<u8>),
     /// The worker is to know how far it is, and whose child.
     Tell(PostState, Option<PostId>),
 }
@@ -51,6 +62,8 @@ pub struct Member {
     children: Children,
     /// How the posts below stand, as they told last.
     below: BTreeMap<PostId, Standing>,
+    /// What those above want of all below.
+    parts: Parts,
     /// When it says next how it stands.
     standing_us: u64,
 }
@@ -66,6 +79,7 @@ impl Member {
             table: Table::default(),
             children: Children::of(level),
             below: BTreeMap::new(),
+            parts: Parts::default(),
             standing_us: 0,
         }
     }
@@ -73,6 +87,11 @@ impl Member {
     /// Its number, once it was told.
     pub fn post(&self) -> Option<PostId> {
         self.place.as_ref().map(|place| place.order.post)
+    }
+
+    /// Where it is to be, and who is above and below it, once that was told.
+    pub fn order(&self) -> Option<&PostOrder> {
+        self.place.as_ref().map(|place| &place.order)
     }
 
     /// Who has taken it in.
@@ -87,6 +106,12 @@ impl Member {
     /// The link by which it has.
     pub fn parent_link(&self) -> Option<LinkId> {
         self.up().map(|up| up.link)
+    }
+
+    /// The same while something may leave by it: no other parent is about to take the post in.
+    pub fn open_link(&self) -> Option<LinkId> {
+        let place = self.place.as_ref().filter(|place| !place.is_greeted)?;
+        place.parent.as_ref().map(|up| up.link)
     }
 
     /// That one is the parent that it should have.
@@ -179,7 +204,7 @@ impl Member {
         if place.called.as_ref().is_some_and(|up| up.link == link) {
             place.is_greeted = true;
             let attach = self.sending.attach(place.order.post, self.level);
-            links.send(link, Lane::Control, &Message::Attach(attach), now_us);
+            links.open(link, Lane::Control, &Message::Attach(attach), now_us);
         }
     }
 
@@ -191,12 +216,14 @@ impl Member {
         (post, key): (PostId, PublicKey),
         first: &[u8],
         now_us: u64,
+        deeds: &mut Vec<Deed>,
     ) {
         // Without a clock it has no parent either, and nothing to say to children.
         let Some(farm_us) = self.farm_us(now_us) else { return links.close(link) };
         if self.children.arrive(links, link, (post, key), first, (now_us, farm_us)) {
             self.standing_us = 0;
             links.send(link, Lane::Control, &Message::Table(self.table.clone()), now_us);
+            deeds.push(Deed::Arrived(link));
         }
     }
 
@@ -221,8 +248,14 @@ impl Member {
                 deeds.push(Deed::Take(child, data.stream, data.at_us, data.triples.to_vec()));
             }
             Said::Standing(standing) => self.pass_on(links, standing, now_us),
-            Said::Gone(post) => self.on_child_gone(post, deeds),
-            Said::Nothing => {}
+            Said::Alarms(post, alarms) => deeds.push(Deed::Alarms(link, post, alarms)),
+            Said::Part(post, part) => {
+                let sum = self.parts.up(post, &part);
+                self.say_parts(links, sum, now_us);
+            }
+            Said::Answer(_) => deeds.push(Deed::Answer(record.to_vec())),
+            Said::Gone(post) => self.on_child_gone(links, post, now_us, deeds),
+            Said::AlarmAcks(..) | Said::Nothing => {}
         }
     }
 
@@ -252,12 +285,37 @@ impl Member {
                 let is_back = self.clock.hear(farm_us, now_us);
                 self.on_clock(links, is_back, now_us, deeds);
             }
+            Ok(Some(Message::AlarmAcks(acks))) => deeds.push(Deed::AlarmAcks(acks)),
+            // The post that runs a program hears of the alarms of all.
+            Ok(Some(Message::Alarms(alarms)))
+                if self.order().is_some_and(|order| order.kind == PostKind::Ap) =>
+            {
+                deeds.push(Deed::Alarms(link, PostId::FRONT, alarms));
+            }
+            Ok(Some(Message::Part(part))) => self.on_part(links, &part, now_us),
+            Ok(Some(Message::Control(_))) => deeds.push(Deed::Control(record.to_vec())),
             Ok(None) => {}
             // What no parent says.
             _ => {
                 links.close(link);
-                self.on_gone(link, now_us, deeds);
+                self.on_gone(links, link, now_us, deeds);
             }
+        }
+    }
+
+    /// Those above want something of all: a back end says it, others have it said.
+    fn on_part(&mut self, links: &mut impl Links, part: &Part, now_us: u64) {
+        let own = (self.level == 0).then_some(part.value);
+        let sum = self.parts.down(part.round, own, self.children.posts());
+        self.children.begin(links, part.round, part.value, now_us);
+        self.say_parts(links, sum, now_us);
+    }
+
+    /// Says sums of what those below have said.
+    fn say_parts(&self, links: &mut impl Links, sums: impl IntoIterator<Item = Part>, now_us: u64) {
+        let Some(link) = self.parent_link() else { return };
+        for part in sums {
+            links.send(link, Lane::Collective, &Message::Part(part), now_us);
         }
     }
 
@@ -276,6 +334,7 @@ impl Member {
                 let before = place.join(now_us);
                 before.into_iter().for_each(|up| links.close(up.link));
                 self.sending.begin();
+                self.parts.clear();
                 self.standing_us = 0;
                 let is_back = self.clock.begin(farm_us, now_us);
                 self.on_clock(links, is_back, now_us, deeds);
@@ -289,7 +348,7 @@ impl Member {
             // A refusal, or what no parent says.
             _ => {
                 links.close(link);
-                self.on_gone(link, now_us, deeds);
+                self.on_gone(links, link, now_us, deeds);
             }
         }
     }
@@ -306,20 +365,22 @@ impl Member {
     }
 
     /// A link has ended by itself.
-    pub fn on_gone(&mut self, link: LinkId, now_us: u64, deeds: &mut Vec<Deed>) {
+    pub fn on_gone(&mut self, links: &mut impl Links, link: LinkId, now_us: u64, deeds: &mut Vec<Deed>) {
         if let Some(place) = &mut self.place
             && place.gone(link, now_us)
         {
             deeds.push(Deed::Tell(PostState::Orphan, None));
         } else if let Some(post) = self.children.gone(link) {
-            self.on_child_gone(post, deeds);
+            self.on_child_gone(links, post, now_us, deeds);
         }
     }
 
     /// What a CP told the posts below it tell whoever takes them in, and one that was taken in has gone home. A back end of
     /// this post comes back, or is missed.
-    fn on_child_gone(&mut self, post: PostId, deeds: &mut Vec<Deed>) {
+    fn on_child_gone(&mut self, links: &mut impl Links, post: PostId, now_us: u64, deeds: &mut Vec<Deed>) {
         self.standing_us = 0;
+        let sums = self.parts.gone(post);
+        self.say_parts(links, sums, now_us);
         let is_cp = self.below.remove(&post).is_none_or(|child| child.level > 0);
         let is_own = self.place.as_ref().is_some_and(|place| {
             let own = |below: &Descendant| below.post == post && below.parent == place.order.post;

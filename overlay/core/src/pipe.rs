@@ -18,6 +18,9 @@ pub trait Links {
     /// it ends, as one that is not there has.
     fn send(&mut self, link: LinkId, lane: Lane, message: &Message<'_>, now_us: u64);
 
+    /// The same for the first message of a link that this process has called, which says what the link is for.
+    fn open(&mut self, link: LinkId, lane: Lane, message: &Message<'_>, now_us: u64);
+
     /// Sends what waits for a parent, as far as the link has room for it.
     fn send_data(&mut self, link: LinkId, waiting: &mut Sending, now_us: u64);
 
@@ -52,8 +55,15 @@ impl Pipe {
 
     /// As [`Links::send`].
     pub fn send(&mut self, lane: Lane, message: &Message<'_>, now_us: u64) {
-        // The first record says what the link is for.
-        let mut record = if let Message::Attach(_) = message { vec![LINK] } else { Vec::new() };
+        self.write(lane, (Vec::new(), message), now_us);
+    }
+
+    /// As [`Links::open`].
+    pub fn open(&mut self, lane: Lane, message: &Message<'_>, now_us: u64) {
+        self.write(lane, (vec![LINK], message), now_us);
+    }
+
+    fn write(&mut self, lane: Lane, (mut record, message): (Vec<u8>, &Message<'_>), now_us: u64) {
         message.write(&mut record);
         if self.put(lane, record, now_us).is_err() {
             // The next look finds it silent.

@@ -122,6 +122,8 @@ mod tests {
             lineage,
             below: Vec::new(),
             children_max: 0,
+            second: None,
+            reactor: None,
         }
     }
 

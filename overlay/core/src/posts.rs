@@ -44,6 +44,8 @@ pub struct Posts {
     host: Host,
     /// Others may link with its posts.
     links: bool,
+    /// It has a program for alarms.
+    reacts: bool,
     /// Where others reach this node: what it calls the scheduler from.
     address: Option<IpAddr>,
     posts: BTreeMap<PostId, Post>,
@@ -71,9 +73,9 @@ struct Process {
 }
 
 impl Posts {
-    /// None so far, on that machine.
-    pub fn new(host: Host, links: bool) -> Self {
-        Self { host, links, address: None, posts: BTreeMap::new(), started: 0 }
+    /// None so far, on that machine: whether others may link with them, and whether there is a program for alarms.
+    pub fn new(host: Host, (links, reacts): (bool, bool)) -> Self {
+        Self { host, links, reacts, address: None, posts: BTreeMap::new(), started: 0 }
     }
 
     /// These are to be there and no others. The scheduler is there, and is called from this address.
@@ -182,7 +184,8 @@ impl Posts {
             }
         };
         let posts = self.posts.iter().map(of).collect();
-        Report { heard, host: self.host.clone(), links: self.links, posts }
+        let (host, links, reacts) = (self.host.clone(), self.links, self.reacts);
+        Report { heard, host, links, reacts, posts }
     }
 }
 
@@ -236,7 +239,16 @@ mod tests {
             secret,
         };
         let (kind, lineage) = (PostKind::Be, vec![front; lineage]);
-        PostOrder { post: PostId(post), kind, level: 0, lineage, below: Vec::new(), children_max: 0 }
+        PostOrder {
+            post: PostId(post),
+            kind,
+            level: 0,
+            lineage,
+            below: Vec::new(),
+            children_max: 0,
+            second: None,
+            reactor: None,
+        }
     }
 
     fn want(posts: &mut Posts, orders: &[PostOrder], now_us: u64) -> Vec<Deed> {
@@ -247,7 +259,7 @@ mod tests {
 
     #[test]
     fn a_process_is_told_its_place_once_it_has_said_its_key() {
-        let mut posts = Posts::new(Host::default(), true);
+        let mut posts = Posts::new(Host::default(), (true, false));
         let deeds = want(&mut posts, &[order(1, 0), order(2, 1)], 0);
         let start = |post, id| Deed::Start(PostId(post), ProcessId(id), (PostKind::Be, 0));
         assert_eq!(deeds, [start(1, 1), start(2, 2)]);
@@ -262,7 +274,7 @@ mod tests {
 
     #[test]
     fn one_that_ends_is_started_again_after_pauses_that_grow() {
-        let mut posts = Posts::new(Host::default(), true);
+        let mut posts = Posts::new(Host::default(), (true, false));
         want(&mut posts, &[order(1, 1)], 0);
         let (mut now_us, mut pauses) = (0, Vec::new());
         for id in 1..=11 {
@@ -282,7 +294,7 @@ mod tests {
 
     #[test]
     fn one_that_cannot_be_started_is_tried_again() {
-        let mut posts = Posts::new(Host::default(), false);
+        let mut posts = Posts::new(Host::default(), (false, false));
         want(&mut posts, &[order(1, 1)], 0);
         posts.on_started(ProcessId(1), None);
         assert_eq!(posts.due_us(), Some(PAUSE_US));

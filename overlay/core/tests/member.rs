@@ -26,6 +26,10 @@ impl Links for Said {
         self.0.push((link, format!("{message:?}")));
     }
 
+    fn open(&mut self, link: LinkId, lane: Lane, message: &Message<'_>, now_us: u64) {
+        self.send(link, lane, message, now_us);
+    }
+
     fn send_data(&mut self, _: LinkId, _: &mut Sending, _: u64) {}
 
     fn close(&mut self, link: LinkId) {
@@ -53,7 +57,16 @@ impl Cp {
         let front = Ancestor { post: PostId::FRONT, addresses: Vec::new(), key, secret: secret.clone() };
         let below = Descendant { post: PostId(3), parent: PostId(2), key: PublicKey([3; 32]), secret };
         let (kind, lineage, below) = (PostKind::Ibe, vec![front], vec![below]);
-        let order = PostOrder { post: PostId(2), kind, level: 1, lineage, below, children_max: 4 };
+        let order = PostOrder {
+            post: PostId(2),
+            kind,
+            level: 1,
+            lineage,
+            below,
+            children_max: 4,
+            second: None,
+            reactor: None,
+        };
         let mut cp = Self { member: Member::new(1), said: Said::default(), deeds: Vec::new() };
         let scheduler: SocketAddr = "10.0.0.9:7".parse().unwrap();
         cp.member.on_place(&mut cp.said, (order, scheduler), &mut cp.deeds);
@@ -64,8 +77,15 @@ impl Cp {
         cp.hears(UP, &Message::Welcome { now_us: FARM_US }, 0);
         let attach = Attach { post: PostId(3), level: 0, dropped: 0, sequences: [0; 4] };
         let first = [&[LINK][..], &bytes(&Message::Attach(attach))].concat();
-        cp.member.on_called(&mut cp.said, DOWN, (PostId(3), PublicKey([3; 32])), &first, SECOND_US);
-        cp.take();
+        cp.member.on_called(
+            &mut cp.said,
+            DOWN,
+            (PostId(3), PublicKey([3; 32])),
+            &first,
+            SECOND_US,
+            &mut cp.deeds,
+        );
+        assert_eq!(cp.take().0.last(), Some(&Deed::Arrived(DOWN)));
         cp
     }
 
@@ -97,7 +117,7 @@ fn a_post_that_stays_where_it_is_hears_that_the_farms_clock_was_set_back() {
 #[test]
 fn an_orphan_says_so_and_a_refusal_makes_nobody_its_child() {
     let mut cp = Cp::new();
-    cp.member.on_gone(UP, 2 * SECOND_US, &mut cp.deeds);
+    cp.member.on_gone(&mut cp.said, UP, 2 * SECOND_US, &mut cp.deeds);
     assert_eq!(cp.take().0, [Deed::Tell(PostState::Orphan, None)]);
     let (ancestor, _) = cp.member.next_call(3 * SECOND_US).unwrap();
     cp.member.on_calling(LinkId(5), &ancestor);

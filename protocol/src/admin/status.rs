@@ -75,6 +75,9 @@ pub struct StatusInfo {
     /// The monitoring tree; none where the farm has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tree: Option<super::TreeSummary>,
+    /// Alarms that stand, the worst first; none where the farm has no monitor.
+    #[serde(default)]
+    pub alarms: Vec<super::AlarmInfo>,
     /// Unsolicited facts a person should know, such as jobs lost by a restart.
     pub notes: Vec<String>,
     /// Per node.

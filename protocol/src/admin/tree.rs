@@ -31,6 +31,24 @@ words! {
     }
 }
 
+words! {
+    /// Why a post is not what it was.
+    PostLoss {
+        /// Its process has ended, or lost its memory: its node starts another.
+        ProcessEnded => "process_ended",
+        /// Its node is lost, left, or was revoked.
+        NodeGone => "node_gone",
+        /// Its process did not come up in time; another node gets such a post.
+        NotStarted => "not_started",
+        /// None of its children reaches it; another node gets such a post.
+        OutOfReach => "out_of_reach",
+        /// The tree was planned anew.
+        Replanned => "replanned",
+        /// There were more communication processes than there need to be.
+        Spare => "spare",
+    }
+}
+
 /// The tree in short.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct TreeSummary {

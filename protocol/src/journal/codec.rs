@@ -8,10 +8,11 @@ use crate::bytes::{Malformed, Reader, fields, items, put, put_intervals, put_nea
 use crate::devices::{DeviceKind, DeviceNeeds, RunsOn, SlotKind};
 use crate::ids::{Attempt, Boot, ContentHash, Epoch, JobId, NodeId};
 use crate::job::{Body, FailedUnit, JobFacts, JobState, MaxFailures, Per, Sizing, WorkFacts};
+use crate::metric::Metric;
 use crate::reason::{Distrust, HoldReason};
 use crate::resources::{Resource, Resources};
 use crate::spec::Stop;
-use crate::terms::{Limit, Terms};
+use crate::terms::{Limit, Monitored, Terms};
 use crate::trust::{Share, Untrue};
 use crate::wire::{CommandUnit, FailReason};
 
@@ -215,26 +216,36 @@ macro_rules! numbers {
 numbers!(u8 u16 u32 u64 u128 usize; words: JobState FailReason NodeMark Stop; floats: f32 f64);
 
 items! { Item:
-    // What the job may store follows the number of nodes that says so.
+    // What the job may store follows the number of nodes that says so, and what is measured of it likewise.
     Terms: |terms, out| {
             terms.after.put(out);
             terms.after_any.put(out);
             terms.labels.put(out);
             let nodes = terms.max_nodes.map_or(0, |nodes| u64::from(nodes) + 1);
-            (nodes + if terms.storage_limit.is_some() { LIMITED } else { 0 }).put(out);
+            let limited = if terms.storage_limit.is_some() { LIMITED } else { 0 };
+            let monitored = if terms.monitor.is_some() { 2 * LIMITED } else { 0 };
+            (nodes + limited + monitored).put(out);
             terms.storage_limit.iter().for_each(|bytes| bytes.put(out));
+            if let Some(Monitored { period_us, metrics }) = &terms.monitor {
+                period_us.put(out);
+                Metric::bits(metrics).put(out);
+            }
         },
         |body| {
             let (after, after_any, labels) = (Item::read(body)?, Item::read(body)?, Item::read(body)?);
             let number = u64::read(body)?;
-            let (nodes, is_limited) = (number % LIMITED, number / LIMITED);
+            let (nodes, has) = (number % LIMITED, number / LIMITED);
             let max_nodes = narrow(nodes.checked_sub(1))?;
-            let storage_limit = match is_limited {
-                0 => None,
-                1 => Some(u64::read(body)?),
-                _ => return Err(Malformed),
+            if has > 3 {
+                return Err(Malformed);
+            }
+            let storage_limit = if has & 1 == 0 { None } else { Some(u64::read(body)?) };
+            let monitor = if has & 2 == 0 {
+                None
+            } else {
+                Some(Monitored { period_us: u64::read(body)?, metrics: Metric::of_bits(u64::read(body)?) })
             };
-            Ok(Self { after, after_any, labels, max_nodes, storage_limit })
+            Ok(Self { after, after_any, labels, max_nodes, storage_limit, monitor })
         };
     Share: |share, out| share.millionths().put(out),
         |body| Self::of_millionths(u32::read(body)?).ok_or(Malformed);

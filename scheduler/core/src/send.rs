@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use starfarm_events::{Event, Name};
 use starfarm_protocol::ids::{Attempt, JobId, NodeId};
 use starfarm_protocol::limits::{PLAIN_BYTES_MAX, PROTOCOL_VERSION, RIDE_US};
+use starfarm_protocol::terms::Monitored;
 use starfarm_protocol::wire::{
     Doorbell, HeartbeatAnswer, MESSAGE_HEAD_BYTES, OFFER_ENTRY_BYTES, OFFER_HEAD_BYTES, Offer, Packer,
     Welcome,
@@ -109,6 +110,12 @@ impl Farm {
     /// There is such a job, and it has not ended.
     pub fn has_live(&self, job: JobId) -> bool {
         self.jobs.get(job).is_some_and(|job| !job.state.ended())
+    }
+
+    /// What is to be measured of jobs that have not ended and say so.
+    pub fn monitored(&self) -> BTreeMap<JobId, Monitored> {
+        let live = self.jobs.iter().filter(|job| !job.state.ended());
+        live.filter_map(|job| Some((job.facts.job, job.terms.monitor.clone()?))).collect()
     }
 
     /// What whoever places processes on nodes goes by.

@@ -223,6 +223,7 @@ impl Farm {
             merge: None,
             trust: None,
             usage: None,
+            usage_total: None,
         }
     }
 
@@ -367,6 +368,7 @@ impl Farm {
             epoch: self.config.epoch.0,
             up_seconds: 0.0,
             tree: None,
+            alarms: Vec::new(),
             gq: sample.gq,
             dq: sample.dq,
             jq: sample.jq,

@@ -11,6 +11,7 @@
 //! | `ballast` | room that is given back when the disk is full |
 //! | `scheduler.key` | our private key |
 //! | `keys.json`, `enrolments` | enrolled keys and join keys; who enrolled since that was written, appended |
+//! | `monitor.toml` | the stages that all back ends have beside their own, if somebody has loaded some |
 //! | `worker.join`, `admin.join` | what a person copies to another machine |
 //! | `admin.sock` | where local admin commands come in |
 
@@ -39,13 +40,14 @@ const WITH_CHECKSUM: u32 = 3;
 const OLDEST_VERSION: u32 = 2;
 
 /// What in the directory is ours. Some of it holds secrets, or what users' programs wrote.
-const PRIVATE: [&str; 14] = [
+const PRIVATE: [&str; 15] = [
     "lock",
     "farm.json",
     "ballast",
     "scheduler.key",
     "keys.json",
     "enrolments",
+    "monitor.toml",
     "worker.join",
     "admin.join",
     "journal",

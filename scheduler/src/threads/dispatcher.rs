@@ -174,6 +174,7 @@ fn step(farm: &mut Farm, input: Input, now_us: u64, deeds: &mut Deeds, waiting: 
         }
         Input::Traced(traced) => farm.on_traced(traced, now_us, deeds),
         Input::Event(event) => deeds.0.push(Deed::Event(*event)),
+        Input::Events(events) => deeds.0.extend(events.into_iter().map(Deed::Event)),
         Input::Snapshot => waiting.snapshot = true,
         Input::Picture => waiting.picture = true,
         Input::Stop => {}

@@ -2,27 +2,31 @@
 //! nothing that counts: the farm goes on without it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender, bounded};
-use starfarm_overlay::{Children, Happening, LinkId, Reactor, Said};
+use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
+use starfarm_agent_core::LINE_STEP_US;
+use starfarm_overlay::{Children, Happening, LinkId, Reactor, Said, this_host};
 use starfarm_overlay_core::front::Front;
 use starfarm_overlay_core::lanes::Lane;
 use starfarm_protocol::admin::Response;
-use starfarm_protocol::ids::{Epoch, JobId, PublicKey};
-use starfarm_protocol::link::{Message, Table};
+use starfarm_protocol::ids::{JobId, PublicKey};
+use starfarm_protocol::link::{Asked, Control, Message, Piece, Table};
 use starfarm_protocol::orders::{FRONT_LEVEL, PostId};
 use starfarm_protocol::seal::StaticKey;
-use starfarm_scheduler_core::OnRoll;
+use starfarm_protocol::terms::Monitored;
+use starfarm_scheduler_core::{Deeds, NodeCommand, OnRoll};
 use tokio::sync::oneshot;
 
 use super::{House, Input, Question};
 use crate::Options;
 use crate::error::SchedulerError;
 use crate::guard::caught;
-use crate::tree::{Arrival, Tree};
+use crate::store::state::StateDir;
+use crate::tree::{Arrival, Stages, Tree};
 
 /// Links that wait for the thread at most.
 const ARRIVALS_MAX: usize = 1_024;
@@ -39,14 +43,16 @@ const STRANGERS_US: u64 = 30_000_000;
 pub(crate) fn tree_of(
     options: &Options,
     key: &StaticKey,
-    epoch: Epoch,
+    state: &StateDir,
 ) -> Result<Option<(Arc<Tree>, (Reactor, Receiver<Arrival>))>, SchedulerError> {
     if options.no_monitor {
         return Ok(None);
     }
     let reactor = Reactor::new().map_err(|e| SchedulerError::State(format!("no monitor: {e}")))?;
     let (arrive, arrivals) = bounded(ARRIVALS_MAX);
-    let tree = Tree::new(Front::new(key.clone(), epoch.0), arrive, reactor.waker());
+    let front = Front::new(key.clone(), state.farm.epoch.0, this_host());
+    let tree = Tree::new(front, arrive, reactor.waker());
+    tree.load_again(state);
     Ok(Some((Arc::new(tree), (reactor, arrivals))))
 }
 
@@ -71,7 +77,9 @@ pub(crate) fn spawn(
                 children,
                 late: 0,
                 table,
+                stages: tree.stages(),
                 bells,
+                drain: Vec::new(),
                 answer,
                 strangers_us: 0,
             };
@@ -100,8 +108,12 @@ struct Root<'a> {
     late: u64,
     /// What posts were told to measure.
     table: Table,
+    /// The stages that back ends were told to have beside their own.
+    stages: Arc<Stages>,
     /// Whom to ring, and for which orders.
     bells: BTreeMap<String, u64>,
+    /// Nodes that are to get no more tasks.
+    drain: Vec<String>,
     /// What the farm has said since it was looked at last.
     answer: Arc<Mutex<Option<Answer>>>,
     /// When nodes that do not call are rung next.
@@ -111,13 +123,16 @@ struct Root<'a> {
 /// What the farm says of itself.
 struct Answer {
     roll: Vec<OnRoll>,
-    /// Of the jobs that something was wished of, those that have not ended.
+    /// Jobs that it was asked about, and those of them that have not ended.
+    asked: BTreeSet<JobId>,
     live: BTreeSet<JobId>,
+    /// What the files of jobs say of their measurement.
+    monitored: BTreeMap<JobId, Monitored>,
 }
 
 impl Root<'_> {
     fn run(mut self, reactor: &mut Reactor, arrivals: &Receiver<Arrival>) -> std::io::Result<()> {
-        let (mut happenings, mut tidy_us, mut roll_us) = (Vec::new(), 0, 0);
+        let (mut happenings, mut tidy_us, mut roll_us, mut step_us) = (Vec::new(), 0, 0, 0);
         let shared = Arc::clone(&self.house.shared);
         let clock = || shared.now_us();
         while !shared.stopping() {
@@ -133,7 +148,11 @@ impl Root<'_> {
             for Arrival { socket, stream, post, key, first } in arrivals.try_iter() {
                 let Ok(link) = reactor.adopt(socket, *stream, now_us) else { continue };
                 if self.children.arrive(reactor, link, (post, key), &first, (now_us, now_us)) {
+                    self.tree.on_arrived(post);
                     reactor.send(link, Lane::Control, &Message::Table(self.table.clone()), now_us);
+                    for message in self.stages.messages() {
+                        reactor.send(link, Lane::Control, &message, now_us);
+                    }
                 }
             }
             let table = self.tree.table();
@@ -141,13 +160,27 @@ impl Root<'_> {
                 self.children.tell(reactor, &Message::Table(table.clone()), now_us);
                 self.table = table;
             }
+            self.alarm(reactor, now_us);
+            let stages = self.tree.stages();
+            if stages.number != self.stages.number {
+                stages.messages().for_each(|message| self.children.tell(reactor, &message, now_us));
+                self.stages = stages;
+            }
+            self.ask_agents(reactor, now_us);
             self.tree.stands(self.children.count() as u32, self.children.counts((0, 0), self.late));
             self.pick_up(now_us);
             self.bells.extend(self.tree.settle(now_us));
+            if now_us >= step_us {
+                // After a pause none is made up for.
+                step_us = if now_us > step_us + LINE_STEP_US { now_us } else { step_us } + LINE_STEP_US;
+                self.tree.step(now_us);
+            }
             if !self.bells.is_empty() || now_us >= roll_us {
                 roll_us = now_us + ROLL_US;
+                self.drain.extend(self.tree.tidy_alarms(now_us));
                 self.ask();
             }
+            self.tell(now_us);
             if now_us >= tidy_us {
                 tidy_us = now_us + TIDY_US;
                 self.tidy(reactor, now_us);
@@ -156,30 +189,61 @@ impl Root<'_> {
         Ok(())
     }
 
+    /// Passes on what is asked of agents. Of one to whom no way is known yet whoever asked hears nothing.
+    fn ask_agents(&self, reactor: &mut Reactor, now_us: u64) {
+        for (post, number) in self.tree.asked() {
+            let piece = Piece { number, nth: 0, of: 1, bytes: &[] };
+            let control = Control { post, asked: Asked::Graph as u8, piece };
+            self.children.send_to(reactor, post, &Message::Control(control), now_us);
+        }
+    }
+
     /// Has the dispatcher ring for new orders, and say which nodes there are. Nobody waits for that, and it waits for nobody:
     /// what it says is picked up at the next turn.
     fn ask(&mut self) {
-        let (bells, jobs, answer) = (self.bells.clone(), self.tree.wished(), Arc::clone(&self.answer));
-        let act = move |farm: &mut starfarm_scheduler_core::Farm, _: u64, _: &mut _| {
+        let (bells, asked, answer) = (self.bells.clone(), self.tree.jobs_to_ask(), Arc::clone(&self.answer));
+        let drain = self.drain.clone();
+        let act = move |farm: &mut starfarm_scheduler_core::Farm, _: u64, deeds: &mut Deeds| {
             farm.ring(&bells);
+            for node in drain {
+                // One that is not there any more gets no tasks either.
+                let _ = farm.command_node(&node, NodeCommand::Drain, deeds);
+            }
             let roll = farm.roll();
-            let live = jobs.into_iter().filter(|job| farm.has_live(*job)).collect();
-            *answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(Answer { roll, live });
+            let live = asked.iter().copied().filter(|job| farm.has_live(*job)).collect();
+            let monitored = farm.monitored();
+            let said = Answer { roll, asked, live, monitored };
+            *answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(said);
             Response::Done
         };
         let question = Question { act: Box::new(act), reply: oneshot::channel().0 };
         // Without room it is asked again, and the bells are rung then.
         if self.dispatcher.try_send(Input::Ask(question)).is_ok() {
             self.bells.clear();
+            self.drain.clear();
         }
+    }
+
+    /// Tells the log what has happened, by the dispatcher, so that its times ascend. Nobody waits for that: without room it
+    /// counts as missing.
+    fn tell(&self, now_us: u64) {
+        let (events, missed) = self.tree.happened(now_us);
+        let unheard = if events.is_empty() {
+            missed
+        } else {
+            let count = events.len() as u64;
+            let told = self.dispatcher.try_send(Input::Events(events));
+            if let Err(TrySendError::Full(_)) = told { missed + count } else { missed }
+        };
+        self.house.shared.unheard.fetch_add(unheard, Ordering::Relaxed);
     }
 
     /// Takes up what the farm has said.
     fn pick_up(&mut self, now_us: u64) {
         let answer = self.answer.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(Answer { roll, live }) = answer else { return };
+        let Some(Answer { roll, asked, live, monitored }) = answer else { return };
         let roll = self.tree.on_roll(roll, now_us);
-        self.tree.keep_wishes(|job| live.contains(&job));
+        self.tree.on_live((&asked, &live), monitored, now_us);
         // Nodes that are there, and of which the tree knows nothing: it may have forgotten them.
         if now_us >= self.strangers_us {
             self.strangers_us = now_us + STRANGERS_US;
@@ -200,12 +264,29 @@ impl Root<'_> {
         self.children.tell(reactor, &Message::Welcome { now_us }, now_us);
     }
 
+    /// Tells the post that runs a program what it does not know.
+    fn alarm(&mut self, reactor: &mut Reactor, now_us: u64) {
+        let due = self.tree.alarms_due(|post| self.children.link(post).is_some(), now_us);
+        let Some((post, messages)) = due else { return };
+        let link = self.children.link(post).expect("it was just seen there");
+        for alarms in messages {
+            reactor.send(link, Lane::Alarm, &Message::Alarms(alarms), now_us);
+        }
+    }
+
     fn hear(&mut self, reactor: &mut Reactor, link: LinkId, record: &[u8], now_us: u64) {
         match self.children.hear(reactor, link, record) {
             Said::Data(post, data) => self.late += u64::from(!self.tree.take(post, &data, now_us)),
             Said::Standing(standing) => self.tree.on_standing(standing, now_us),
+            Said::Alarms(post, alarms) => {
+                let acks = self.tree.take_alarms(post, alarms, now_us);
+                reactor.send(link, Lane::Alarm, &Message::AlarmAcks(acks), now_us);
+            }
+            Said::AlarmAcks(post, acks) => self.tree.on_alarm_acks(post, acks),
+            Said::Answer(answer) => self.tree.on_answer(&answer),
             Said::Gone(post) => self.tree.on_gone(post),
-            Said::Nothing => {}
+            // The front has begun none.
+            Said::Part(..) | Said::Nothing => {}
         }
     }
 

@@ -58,7 +58,7 @@ impl Known {
             strategy,
             fanout: *fanout,
             depth: self.front.depth() as u32,
-            posts: self.front.posts().count() as u64 + 1,
+            posts: self.front.posts().chain(self.front.roots()).count() as u64 + 1,
             lost: self.front.lost(),
             dropped: dropped.sum(),
         }
@@ -68,7 +68,7 @@ impl Known {
 /// All posts, each behind its parent, and how deep they are. Those whose parents are not known come last.
 fn in_order(front: &Front) -> Vec<(PostId, u32)> {
     let mut below = BTreeMap::<PostId, Vec<PostId>>::new();
-    for (id, post) in front.posts() {
+    for (id, post) in front.posts().chain(front.roots()) {
         below.entry(parent_of(post)).or_default().push(id);
     }
     let (mut order, mut seen) = (Vec::new(), BTreeSet::new());
@@ -86,7 +86,7 @@ fn in_order(front: &Front) -> Vec<(PostId, u32)> {
         }
     };
     visit(PostId::FRONT, 0);
-    front.posts().for_each(|(id, _)| visit(id, 1));
+    front.posts().chain(front.roots()).for_each(|(id, _)| visit(id, 1));
     order
 }
 

@@ -8,6 +8,7 @@ use starfarm_protocol::admin::{MonitorScope, MonitorWish};
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::link::{Scope, Table, WISHES_MAX, Wish};
 use starfarm_protocol::metric::Metric;
+use starfarm_protocol::terms::Monitored;
 
 /// How often something is measured until somebody wishes otherwise, in microseconds.
 const USUAL_US: u64 = 1_000_000;
@@ -18,6 +19,8 @@ pub(super) struct Wishes {
     all: Option<(u64, u64)>,
     jobs: BTreeMap<JobId, (u64, u64)>,
     nodes: BTreeMap<String, (u64, u64)>,
+    /// What the files of jobs say.
+    files: BTreeMap<JobId, (u64, u64)>,
     /// As it was told last.
     table: Table,
 }
@@ -25,7 +28,7 @@ pub(super) struct Wishes {
 impl Wishes {
     /// It is to be so from now on.
     pub(super) fn set(&mut self, wish: MonitorWish) {
-        let bits = wish.metrics.into_iter().fold(0, |bits, metric: Metric| bits | 1 << metric as u8);
+        let bits = Metric::bits(&wish.metrics);
         let entry = wish.period_us.map(|period_us| (period_us, bits));
         match (wish.scope, entry) {
             (MonitorScope::All, entry) => self.all = entry,
@@ -47,11 +50,12 @@ impl Wishes {
             Some(wish(Scope::Post(id), *self.nodes.get(name)?))
         });
         let all = self.all.map(|of| wish(Scope::All, of));
-        let of_jobs = self.jobs.iter().map(|(job, of)| wish(Scope::Job(*job), *of));
+        let jobs = self.of_jobs();
+        let of_jobs = jobs.iter().map(|(job, of)| wish(Scope::Job(*job), *of));
         let wishes: Vec<_> = all.into_iter().chain(of_jobs).chain(of_nodes).collect();
         if wishes != self.table.wishes {
             self.table = Table { version: self.table.version + 1, wishes };
-            let jobs = self.jobs.iter().map(|(job, (period_us, _))| (*job, *period_us)).collect();
+            let jobs = jobs.iter().map(|(job, (period_us, _))| (*job, *period_us)).collect();
             let of_post = |wish: &Wish| match wish.scope {
                 Scope::Post(post) => Some((post, wish.period_us)),
                 _ => None,
@@ -61,9 +65,19 @@ impl Wishes {
         }
     }
 
-    /// Forgets what was wished of jobs that this does not hold for.
-    pub(super) fn keep(&mut self, is_live: impl Fn(JobId) -> bool) {
+    /// What holds of jobs that have something of their own: what a person has said comes before what their files say. Of files
+    /// as many count as there is room for.
+    fn of_jobs(&self) -> BTreeMap<JobId, (u64, u64)> {
+        let room = WISHES_MAX.saturating_sub(self.jobs.len() + self.nodes.len() + 1);
+        let files = self.files.iter().filter(|(job, _)| !self.jobs.contains_key(job)).take(room);
+        files.chain(&self.jobs).map(|(job, of)| (*job, *of)).collect()
+    }
+
+    /// Forgets what was wished of jobs that this does not hold for. These are the files of those that have not ended.
+    pub(super) fn keep(&mut self, is_live: impl Fn(JobId) -> bool, files: BTreeMap<JobId, Monitored>) {
         self.jobs.retain(|job, _| is_live(*job));
+        let of = |monitored: Monitored| (monitored.period_us, Metric::bits(&monitored.metrics));
+        self.files = files.into_iter().map(|(job, monitored)| (job, of(monitored))).collect();
     }
 
     /// Jobs that something was wished of.

@@ -27,6 +27,7 @@ pub struct Farm {
     dir: TempDir,
     /// What its scheduler is told at each start, beside where it is.
     args: Vec<String>,
+    namespace: Option<String>,
 }
 
 impl Farm {
@@ -53,7 +54,8 @@ impl Farm {
         let scheduler = start_scheduler(&dir, namespace, address, &args);
         let join = dir.path().join("farm/worker.join");
         let address = until_some("the scheduler writes worker.join", || address_in(&join));
-        let farm = Self { workers: Vec::new(), scheduler, address, dir, args };
+        let namespace = namespace.map(str::to_owned);
+        let farm = Self { workers: Vec::new(), scheduler, address, dir, args, namespace };
         until("the scheduler answers", || farm.answers());
         farm
     }
@@ -120,7 +122,8 @@ impl Farm {
 
     /// Starts the scheduler again in the same directory, at the same address.
     pub fn restart_scheduler(&mut self) {
-        self.scheduler = start_scheduler(&self.dir, None, self.address, &self.args);
+        let namespace = self.namespace.as_deref();
+        self.scheduler = start_scheduler(&self.dir, namespace, self.address, &self.args);
         until("the scheduler answers", || self.answers());
     }
 
@@ -301,7 +304,9 @@ fn program_in(namespace: Option<&str>, name: &str, dir: &Path) -> Command {
         None => Command::new(binary(name)),
         Some(namespace) => {
             let mut command = Command::new("ip");
-            command.args(["netns", "exec", namespace]).arg(binary(name));
+            // Machines share no memory either; by that they are told apart.
+            let alone = "mount -t tmpfs none /dev/shm && exec \"$@\"";
+            command.args(["netns", "exec", namespace, "sh", "-c", alone, "sh"]).arg(binary(name));
             command
         }
     };

@@ -11,6 +11,7 @@
 //! | `pty` | a program on a terminal |
 //! | `reply` | what a command of the command line said |
 //! | `farm` | a scheduler, its workers, and commands to them |
+//! | `machines` | network namespaces as machines |
 //! | `hostile` | datagrams that a scheduler must refuse |
 //! | `patience` | waiting for a condition instead of for a time |
 //! | `power` | power cuts and full disks under a scheduler |
@@ -26,6 +27,7 @@ mod binaries;
 mod bulk;
 mod farm;
 pub mod hostile;
+pub mod machines;
 mod patience;
 pub mod power;
 mod process;

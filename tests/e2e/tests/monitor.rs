@@ -362,3 +362,50 @@ fn without_the_monitor_there_is_no_agent() {
     assert_eq!(agents(&farm), [] as [u32; 0]);
     assert_eq!(farm.job(&id)["usage"], Value::Null);
 }
+
+/// A figure of a job's own programs, over its units.
+fn own(job: &Value, name: &str, of: &str) -> f64 {
+    job["usage"]["named"][name][of].as_f64().unwrap_or(f64::NAN)
+}
+
+#[test]
+fn programs_tell_figures_of_their_own() {
+    let mut farm = Farm::start();
+    farm.add_worker("w1", &["--slots", "3"]);
+    farm.until_node("w1", "up");
+    let say = "\
+import os, socket, sys, time
+metrics = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+while os.path.exists(sys.argv[1]):
+    try:
+        metrics.sendto(b'temperature %d\\nno figure\\n' % (40 + int(sys.argv[2])), os.environ['STARFARM_METRICS'])
+    except OSError:
+        pass
+    time.sleep(0.05)
+";
+    let gate = farm.temp().path().display().to_string();
+    let id = farm.submit(&["--range", "0..2", "--", "python3", "-c", say, &gate, "{}"]);
+    let other = farm.submit(&["--range", "7..8", "--", "python3", "-c", say, &gate, "{}"]);
+    let job = until_some("both units are heard", || {
+        Some(farm.job(&id)).filter(|job| own(job, "job.temperature", "max") == 41.0)
+    });
+    assert_eq!(own(&job, "job.temperature", "min"), 40.0, "{}", job["usage"]);
+    until("the other job has its own", || own(&farm.job(&other), "job.temperature", "min") == 47.0);
+    assert_eq!(own(&farm.job(&id), "job.temperature", "max"), 41.0);
+    let text = farm.cli(&["monitor", "metrics"]).exits(0).stdout.clone();
+    assert!(text.contains("temperature"), "{text}");
+    // Whoever hears them starts again.
+    let before = agents(&farm);
+    for agent in &before {
+        let pid = rustix::process::Pid::from_raw(*agent as i32).unwrap();
+        rustix::process::kill_process(pid, Signal::KILL).unwrap();
+    }
+    until("another process hears them", || {
+        let job = farm.job(&id);
+        let is_new = job["usage"]["age_seconds"].as_f64().is_some_and(|age| age < 1.5);
+        !before.iter().any(|agent| alive(*agent)) && is_new && own(&job, "job.temperature", "max") == 41.0
+    });
+    for id in [&id, &other] {
+        farm.cli(&["job", "cancel", id]).exits(0);
+    }
+}

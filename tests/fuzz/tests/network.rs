@@ -4,7 +4,8 @@
 use std::cell::RefCell;
 use std::path::Path;
 
-use starfarm_agent_core::Triples;
+use starfarm_agent_core::dimmon::{ByteOrder, Datagram, IdTable, datagram};
+use starfarm_agent_core::{Triples, ValueId};
 use starfarm_fuzz::{hex_file, show};
 use starfarm_protocol::admin::frames::{FrameReader, frame};
 use starfarm_protocol::admin::pieces::{PIECE_BYTES_MAX, Pieces, frames};
@@ -86,6 +87,24 @@ fn triples_of_measured_values() {
         let Ok(triples) = Triples::read(bytes) else { return };
         let values: usize = triples.into_iter().map(|triple| triple.value.len() + 2).sum();
         assert!(values <= bytes.len() && triples.bytes() == bytes);
+    });
+}
+
+#[test]
+fn datagrams_of_other_agents() {
+    let word = |number: u32| number.to_le_bytes();
+    let good = [7, 4, 99, 8, 12, 1, 2, 3, 9, 0, 0, 0].map(word).concat();
+    let table = IdTable::parse("7=cpu:u32, 8=memory").unwrap();
+    show("dimmon", &[good, vec![0; 8]], 40_000, |bytes| {
+        for order in [ByteOrder::Little, ByteOrder::Big] {
+            let Ok(read) = Datagram::read(bytes, order) else { continue };
+            let (mut values, mut room) = (Vec::new(), Vec::new());
+            for value in read {
+                values.push((ValueId(value.0), value.1));
+                table.ours(value, order, &mut room);
+            }
+            assert_eq!(datagram(values.into_iter(), order), bytes);
+        }
     });
 }
 

@@ -128,7 +128,9 @@ pub(super) fn start(work: HostWork) -> io::Result<Relative> {
     // Devices are numbered as the files of the driver number cards.
     command.env("CUDA_DEVICE_ORDER", "PCI_BUS_ID");
     // A group of its own: Ctrl-C at a terminal is meant for the worker, which drains.
-    command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
+    // What a driver prints is for nobody; an agent says where something of its file goes wrong.
+    command.stderr(if work == HostWork::Agent { Stdio::inherit() } else { Stdio::null() });
     spawn(&mut command)
 }
 

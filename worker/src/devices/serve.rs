@@ -59,7 +59,8 @@ pub(crate) fn asked_for() -> Option<HostWork> {
 /// Those of its pipes.
 pub(crate) fn serve(work: HostWork, prepare: Prepare, watch: Watch) -> io::Result<()> {
     // What others print must not get between our lines.
-    let mut output = File::from(rustix::io::dup(io::stdout())?);
+    // Nor does anything that it starts hold it open when this process has ended.
+    let mut output = File::from(rustix::io::fcntl_dupfd_cloexec(io::stdout(), 3)?);
     rustix::stdio::dup2_stdout(File::options().write(true).open("/dev/null")?)?;
     match work {
         HostWork::List => {

@@ -414,6 +414,9 @@ impl Command {
             ("STARFARM_SCRATCH".into(), scratch.into()),
             ("STARFARM_SLOTS".into(), self.slots.to_string().into()),
         ]);
+        if let Some(metrics) = &site.context.metrics {
+            env.push(("STARFARM_METRICS".into(), metrics.of(task.job).into()));
+        }
         env.extend(cards::variables(&site.context.all_cards, &site.context.cards));
         let dir = match &self.files {
             Some(_) => Some(scratch.to_owned()),

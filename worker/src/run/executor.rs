@@ -12,6 +12,7 @@ use crate::board::Board;
 use crate::cards::Card;
 use crate::contents::Contents;
 use crate::devices::DeviceSlot;
+use crate::metrics::Metrics;
 use crate::report::Report;
 use crate::store::Store;
 use starfarm_exec::CancelFlag;
@@ -42,6 +43,8 @@ pub(crate) struct Context {
     /// The cards of this worker, and the numbers of those that the slot's tasks have now.
     pub(crate) all_cards: Arc<Vec<Card>>,
     pub(crate) cards: Vec<u16>,
+    /// Where programs tell figures of their own; none where nobody wants any.
+    pub(crate) metrics: Option<Arc<Metrics>>,
     /// Keeps those of units that fail, where a person wants that.
     pub(crate) failed: Option<Arc<Failed>>,
 }
@@ -81,6 +84,7 @@ pub(super) mod testing {
             scratch,
             device,
             failed,
+            metrics: None,
             all_cards,
             cards,
         };

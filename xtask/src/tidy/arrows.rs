@@ -59,6 +59,8 @@ const MAY_USE: &[(&str, MayUse)] = &[
             "starfarm-events",
             "starfarm-logs",
             "starfarm-net",
+            // What agents can be told to do, so that it is checked before it is kept.
+            "starfarm-agent",
             "starfarm-overlay",
             "starfarm-overlay-core",
             "starfarm-agent-core",

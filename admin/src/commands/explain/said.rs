@@ -1,8 +1,9 @@
 //! An explanation as it is printed, reasons and facts in words. The words of each reason stand in `job` and `node`.
 
 use serde::Serialize;
+use starfarm_events::counted;
 use starfarm_protocol::admin::explain::Silence;
-use starfarm_protocol::admin::{Explanation, Fact, FactValue, Reason, SizeInfo, Subject};
+use starfarm_protocol::admin::{Explanation, Fact, FactValue, JobInfo, Reason, SizeInfo, Subject};
 
 use super::words::{Head, amounts, time};
 use super::{job, node};
@@ -56,6 +57,32 @@ impl From<Explanation> for Said {
         verdict.push('.');
         let fact = |Fact { name, value }| SaidFact { name, value: value_text(value) };
         Self { subject, verdict, reasons, sizes: why.sizes, facts: why.facts.into_iter().map(fact).collect() }
+    }
+}
+
+/// Of a job whose units use less than this share of their slots' cores, it is said that they wait for something else.
+const BUSY: f64 = 0.5;
+
+impl Said {
+    /// The same of a job of which is known what its units use: a job that is slow may have units that do not compute.
+    pub(crate) fn and_uses(mut self, job: &JobInfo) -> Self {
+        let usage = job.usage.as_ref();
+        let Some((usage, cores)) = usage.and_then(|usage| Some((usage, usage.cpu_cores?))) else {
+            return self;
+        };
+        // A unit in a slot may use a core.
+        let slots = usage.units * job.needs.map_or(1, |needs| needs.slots.max(1));
+        if slots == 0 {
+            return self;
+        }
+        let uses = format!("{:.1} of {}", cores.sum, counted(slots, "core"));
+        if cores.sum < slots as f64 * BUSY {
+            let stop = self.verdict.trim_end_matches('.').len();
+            self.verdict.truncate(stop);
+            self.verdict.push_str(&format!("; its units use {uses}."));
+        }
+        self.facts.push(SaidFact { name: "cores_in_use".into(), value: uses });
+        self
     }
 }
 

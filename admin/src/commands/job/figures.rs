@@ -93,6 +93,7 @@ pub(in crate::commands) fn figures(job: &JobInfo) -> Vec<(&'static str, Cell)> {
         ("certificate", Cell::new(certificate(job))),
     ];
     figures.extend(job.usage.iter().flat_map(usage::of_job));
+    figures.extend(job.usage_total.iter().flat_map(usage::of_life));
     if let Some(needs) = job.needs {
         figures.push(("slots of a unit", Cell::new(needs.slots.to_string())));
         figures.push(("memory of a unit", Cell::new(human::memory(needs.memory_bytes))));

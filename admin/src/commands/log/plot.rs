@@ -22,7 +22,7 @@ fn bins(column: usize, columns: usize, count: usize) -> Range<usize> {
 
 /// A line of bars from zero to the largest value; blank where nothing is known. What is above zero is never shown
 /// as zero.
-pub(super) fn bars(values: &[f32], columns: usize) -> String {
+pub(in crate::commands) fn bars(values: &[f32], columns: usize) -> String {
     let largest = largest(values);
     let bar = |value: f32| match value {
         value if value > 0.0 && largest > 0.0 => BARS[1 + (value / largest * 6.0).round().min(6.0) as usize],

@@ -1,11 +1,15 @@
 //! Figures as OpenMetrics text, as Prometheus and others read it. Labels are jobs that live and nodes that are there, and no
 //! others.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use starfarm_protocol::metric::Metric;
 
 use super::series::Series;
+
+/// Names that services and programs give, at most.
+const NAMES_MAX: usize = 1_000;
 
 /// A metric's name in the text, without what it is of; the unit is its last word.
 fn name(metric: Metric) -> &'static str {
@@ -63,8 +67,40 @@ pub(super) fn text(all: &[Series]) -> String {
             of.map(|series| (format!("node=\"{}\"", node(series)), series.spread.sum)).collect();
         family(&mut out, &format!("starfarm_node_{}", name(*metric)), "of a node's machine", &lines);
     }
+    named(&mut out, all);
     out.push_str("# EOF\n");
     out
+}
+
+/// Figures that services and programs give: their names are labels, of so many at most.
+fn named(out: &mut String, all: &[Series]) {
+    let named = all.iter().filter(|series| Metric::from_word(&series.metric).is_none());
+    let names: BTreeSet<_> = named
+        .clone()
+        .map(|series| &*series.metric)
+        .collect::<BTreeSet<_>>()
+        .into_iter()
+        .take(NAMES_MAX)
+        .collect();
+    let (mut of_jobs, mut of_nodes) = (Vec::new(), Vec::new());
+    for series in named.filter(|series| names.contains(&*series.metric)) {
+        let (name, spread) = (escaped(&series.metric), series.spread);
+        match (&series.job, &series.node) {
+            (Some(job), _) => {
+                let stats =
+                    [("sum", spread.sum), ("min", spread.min), ("avg", spread.avg), ("max", spread.max)];
+                of_jobs.extend(stats.map(|(stat, value)| {
+                    (format!("job=\"{}\",name=\"{name}\",stat=\"{stat}\"", job.0), value)
+                }));
+            }
+            (None, Some(node)) => {
+                of_nodes.push((format!("node=\"{}\",name=\"{name}\"", escaped(node)), spread.sum));
+            }
+            (None, None) => {}
+        }
+    }
+    family(out, "starfarm_job_figure", "that a job's programs give", &of_jobs);
+    family(out, "starfarm_node_figure", "that services of a node give", &of_nodes);
 }
 
 /// A family of gauges; without values there is none.
@@ -95,7 +131,7 @@ mod tests {
         Series {
             job: job.map(JobId),
             node: node.map(str::to_owned),
-            metric,
+            metric: metric.into(),
             spread: Spread { min: sum / 4.0, avg: sum / 2.0, max: sum, sum },
             count: 2,
             from: 1,
@@ -111,6 +147,8 @@ mod tests {
             series(Some(7), None, "memory", 4096.0),
             series(Some(9), None, "cpu", 0.0),
             series(None, Some("a\"b"), "cpu", 2.0),
+            series(None, Some("a\"b"), "switch.temperature", -2.5),
+            series(Some(7), None, "job.loss", 0.5),
         ];
         expect![[r##"
             # TYPE starfarm_job_cpu_cores gauge
@@ -144,6 +182,15 @@ mod tests {
             # TYPE starfarm_node_cpu_cores gauge
             # HELP starfarm_node_cpu_cores Of a node's machine
             starfarm_node_cpu_cores{node="a\"b"} 2
+            # TYPE starfarm_job_figure gauge
+            # HELP starfarm_job_figure That a job's programs give
+            starfarm_job_figure{job="7",name="job.loss",stat="sum"} 0.5
+            starfarm_job_figure{job="7",name="job.loss",stat="min"} 0.125
+            starfarm_job_figure{job="7",name="job.loss",stat="avg"} 0.25
+            starfarm_job_figure{job="7",name="job.loss",stat="max"} 0.5
+            # TYPE starfarm_node_figure gauge
+            # HELP starfarm_node_figure That services of a node give
+            starfarm_node_figure{node="a\"b",name="switch.temperature"} -2.5
             # EOF
         "##]]
         .assert_eq(&text(&all));

@@ -1,5 +1,7 @@
 //! The newest figures, one by one.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 use starfarm_protocol::admin::{JobUsage, NodeUsage, Spread};
 use starfarm_protocol::ids::JobId;
@@ -15,7 +17,8 @@ use crate::output::table::{Cell, Column, left, right};
 pub(super) struct Series {
     pub(super) job: Option<JobId>,
     pub(super) node: Option<String>,
-    pub(super) metric: &'static str,
+    /// A metric's name, or that of a figure which a service or a program gives.
+    pub(super) metric: Cow<'static, str>,
     #[serde(flatten)]
     pub(super) spread: Spread,
     /// Units that it is of; 1 for a machine.
@@ -28,7 +31,8 @@ pub(super) struct Series {
 
 impl Series {
     pub(super) fn amount(&self, amount: f64) -> String {
-        match Metric::from_word(self.metric) {
+        match Metric::from_word(&self.metric) {
+            None => usage::plain(amount),
             Some(Metric::Cpu | Metric::Gpu) => usage::cores(amount),
             Some(Metric::Memory) => usage::memory(amount),
             _ => format!("{}/s", human::bytes(amount as u64)),
@@ -58,7 +62,7 @@ impl Record for Series {
     const MANY: &'static str = "series";
     const COLUMNS: &'static [Column<Self>] = &[
         left("of", |series| Cell::new(series.whose())),
-        left("metric", |series| Cell::new(series.metric)),
+        left("metric", |series| Cell::new(&*series.metric)),
         right("all", |series| Cell::new(series.amount(series.spread.sum))),
         left("unit: min / avg / max", |series| Cell::new(series.spread())),
         right("units", |series| Cell::new(series.count.to_string())),
@@ -72,18 +76,20 @@ impl Record for Series {
 }
 
 pub(super) fn of_job(id: JobId, usage: &JobUsage) -> Vec<Series> {
-    let JobUsage { cpu_cores, memory_bytes, gpu, io_bytes_per_s, units, from, of, age_seconds } = *usage;
+    let JobUsage { cpu_cores, memory_bytes, gpu, io_bytes_per_s, units, from, of, age_seconds, .. } = *usage;
     let known = [
         (Metric::Cpu, cpu_cores),
         (Metric::Memory, memory_bytes),
         (Metric::Gpu, gpu),
         (Metric::Io, io_bytes_per_s),
     ];
-    let series = |(metric, spread): (Metric, Option<Spread>)| {
-        let (job, metric) = (Some(id), metric.word());
-        Some(Series { job, node: None, metric, spread: spread?, count: units, from, of, age_seconds })
+    let known = known.into_iter().filter_map(|(metric, spread)| Some((metric.word().into(), spread?)));
+    let named = usage.named.iter().map(|(name, spread)| (name.clone().into(), *spread));
+    let series = |(metric, spread)| {
+        let (job, node) = (Some(id), None);
+        Series { job, node, metric, spread, count: units, from, of, age_seconds }
     };
-    known.into_iter().filter_map(series).collect()
+    known.chain(named).map(series).collect()
 }
 
 pub(super) fn of_node(name: &str, usage: &NodeUsage) -> Vec<Series> {
@@ -95,11 +101,12 @@ pub(super) fn of_node(name: &str, usage: &NodeUsage) -> Vec<Series> {
         (Metric::NetworkReceived, usage.received_bytes_per_s),
         (Metric::NetworkSent, usage.sent_bytes_per_s),
     ];
-    let series = |(metric, amount): (Metric, Option<f64>)| {
-        let (amount, metric, age_seconds) = (amount?, metric.word(), usage.age_seconds);
+    let known = known.into_iter().filter_map(|(metric, amount)| Some((metric.word().into(), amount?)));
+    let named = usage.named.iter().map(|(name, amount)| (name.clone().into(), *amount));
+    let series = |(metric, amount)| {
         let spread = Spread { min: amount, avg: amount, max: amount, sum: amount };
-        let node = Some(name.to_owned());
-        Some(Series { job: None, node, metric, spread, count: 1, from: 1, of: 1, age_seconds })
+        let (node, age_seconds) = (Some(name.to_owned()), usage.age_seconds);
+        Series { job: None, node, metric, spread, count: 1, from: 1, of: 1, age_seconds }
     };
-    known.into_iter().filter_map(series).collect()
+    known.chain(named).map(series).collect()
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ratatui::crossterm::event::KeyEvent;
 use starfarm_protocol::admin::{
-    EventLine, JobCommand, JobInfo, NodeCommand, NodeInfo, Request, StatusInfo, Subject,
+    EventLine, JobCommand, JobInfo, NodeCommand, NodeInfo, Request, StatusInfo, Subject, TreeInfo, UsageLine,
 };
 use starfarm_protocol::ids::JobId;
 use unicode_width::UnicodeWidthStr;
@@ -54,11 +54,22 @@ pub(super) enum Input {
 
 /// What goes out.
 #[derive(Clone, PartialEq, Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 pub(super) enum Ask {
-    /// How does the farm stand, what came after that event line, and what is known of the job or node that is open?
-    Look { after: u64, whole: Option<Subject> },
+    /// How does the farm stand, what came after that event line, and what is known of what is shown alone?
+    Look { after: u64, shows: Shows },
     /// A command of the user's, and the time since the start of the screen from which on it is not sent any more.
     Do(Request, Duration),
+}
+
+/// What is shown alone, of which more is to be asked.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Shows {
+    Nothing,
+    /// A job or a node.
+    Whole(Subject),
+    /// The monitoring tree.
+    Tree,
 }
 
 /// A command between the user's yes and the scheduler's answer.
@@ -86,6 +97,8 @@ pub(super) struct Picture {
     /// Event lines that are not among these.
     pub(super) missed: u64,
     pub(super) whole: Option<Whole>,
+    /// The tree, or why there is none.
+    pub(super) tree: Option<Result<TreeInfo, String>>,
 }
 
 /// All that is known of a job or node that is open.
@@ -94,6 +107,8 @@ pub(super) struct Whole {
     pub(super) subject: Subject,
     pub(super) job: Option<JobInfo>,
     pub(super) why: Option<Said>,
+    /// What it used in the last two minutes.
+    pub(super) line: Option<UsageLine>,
 }
 
 /// One of the tables.
@@ -112,6 +127,8 @@ pub(super) enum View {
     Tables,
     /// A job or a node, from this line of it on.
     Open(Subject, usize),
+    /// The monitoring tree, from this post on.
+    Tree(usize),
 }
 
 /// Who gets the next key.
@@ -168,6 +185,7 @@ pub(super) struct App {
     pub(super) line_at: Option<u64>,
     pub(super) status: Option<StatusInfo>,
     pub(super) whole: Option<Whole>,
+    pub(super) tree: Option<Result<TreeInfo, String>>,
     /// What became of the last command, or why a key did nothing.
     pub(super) message: Option<String>,
     said: Duration,
@@ -200,11 +218,12 @@ impl App {
             self.due = None;
             self.asked = now;
             let after = self.lines.back().map_or(0, |line| line.number);
-            let whole = match &self.view {
-                View::Open(subject, _) => Some(subject.clone()),
-                View::Tables => None,
+            let shows = match &self.view {
+                View::Open(subject, _) => Shows::Whole(subject.clone()),
+                View::Tree(_) => Shows::Tree,
+                View::Tables => Shows::Nothing,
             };
-            self.asks.push(Ask::Look { after, whole });
+            self.asks.push(Ask::Look { after, shows });
         }
         std::mem::take(&mut self.asks)
     }
@@ -275,7 +294,7 @@ impl App {
     }
 
     fn on_picture(&mut self, picture: Picture) {
-        let Picture { mut status, jobs, events, missed, whole } = picture;
+        let Picture { mut status, jobs, events, missed, whole, tree } = picture;
         self.seen = self.now;
         self.lost = None;
         if self.now.saturating_sub(self.said) >= MESSAGE {
@@ -300,6 +319,7 @@ impl App {
         {
             self.whole = whole;
         }
+        self.tree = tree.or(self.tree.take()).filter(|_| matches!(self.view, View::Tree(_)));
     }
 
     fn take_lines(&mut self, events: Vec<EventLine>, missed: u64) {
@@ -331,9 +351,17 @@ impl App {
         self.look_soon();
     }
 
+    /// Shows the tree, or goes back from it.
+    pub(super) fn turn_to_tree(&mut self) {
+        if matches!(self.view, View::Tree(_)) {
+            return self.close();
+        }
+        (self.view, self.whole, self.tree) = (View::Tree(0), None, None);
+        self.look_soon();
+    }
+
     pub(super) fn close(&mut self) {
-        self.view = View::Tables;
-        self.whole = None;
+        (self.view, self.whole, self.tree) = (View::Tables, None, None);
     }
 
     pub(super) fn carry_out(&mut self, request: Request) {
@@ -353,7 +381,7 @@ impl App {
     pub(super) fn job(&self) -> Option<&JobInfo> {
         match &self.view {
             View::Open(Subject::Job(id), _) => self.job_of(*id),
-            View::Open(Subject::Node(_), _) => None,
+            View::Open(Subject::Node(_), _) | View::Tree(_) => None,
             View::Tables => (self.focus == Focus::Jobs).then(|| self.jobs.selected()).flatten(),
         }
     }
@@ -362,7 +390,7 @@ impl App {
     pub(super) fn node(&self) -> Option<&NodeInfo> {
         match &self.view {
             View::Open(Subject::Node(name), _) => self.node_of(name),
-            View::Open(Subject::Job(_), _) => None,
+            View::Open(Subject::Job(_), _) | View::Tree(_) => None,
             View::Tables => (self.focus == Focus::Nodes).then(|| self.nodes.selected()).flatten(),
         }
     }

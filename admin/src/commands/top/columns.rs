@@ -138,14 +138,16 @@ impl Row for NodeInfo {
         words("load", 9, |node: &NodeInfo, paint, width| load_bar(node.load_mean(), paint, width))
             // What is not known is below all loads.
             .sorts(|a, b| b.load_mean().partial_cmp(&a.load_mean()).unwrap_or(Ordering::Equal)),
-        number("cpu", 6, |node: &NodeInfo, _, _| known(node.usage.and_then(|of| of.cpu_cores), usage::cores))
-            .sorts(|a, b| {
-                most(a.usage.and_then(|of| of.cpu_cores))
-                    .total_cmp(&most(b.usage.and_then(|of| of.cpu_cores)))
-            })
-            .from(80),
+        number("cpu", 6, |node: &NodeInfo, _, _| {
+            known(node.usage.as_ref().and_then(|of| of.cpu_cores), usage::cores)
+        })
+        .sorts(|a, b| {
+            most(a.usage.as_ref().and_then(|of| of.cpu_cores))
+                .total_cmp(&most(b.usage.as_ref().and_then(|of| of.cpu_cores)))
+        })
+        .from(80),
         number("memory", 9, |node: &NodeInfo, _, _| {
-            known(node.usage.and_then(|of| of.memory_bytes), usage::memory)
+            known(node.usage.as_ref().and_then(|of| of.memory_bytes), usage::memory)
         })
         .from(120),
         number("queue", 9, |node: &NodeInfo, _, _| format!("{}/{}", node.tasks, node.tasks_queued).into())
@@ -186,11 +188,11 @@ fn most(figure: Option<f64>) -> f64 {
 }
 
 fn cores_of(job: &JobInfo) -> Option<f64> {
-    job.usage?.cpu_cores.map(|cores| cores.sum)
+    job.usage.as_ref()?.cpu_cores.map(|cores| cores.sum)
 }
 
 fn memory_of(job: &JobInfo) -> Option<f64> {
-    job.usage?.memory_bytes.map(|bytes| bytes.sum)
+    job.usage.as_ref()?.memory_bytes.map(|bytes| bytes.sum)
 }
 
 fn count(count: u64) -> Line<'static> {

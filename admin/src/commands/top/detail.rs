@@ -1,4 +1,4 @@
-//! One job or one node, with all that is known of it, as lines to scroll through.
+//! One job or one node, with all that is known of it, as lines to scroll through; or the posts of the tree.
 
 use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
@@ -7,8 +7,9 @@ use starfarm_protocol::admin::{JobInfo, NodeInfo, Subject};
 
 use super::app::{App, View, Whole};
 use super::columns::{Paint, UNIT_SIGNS, bar, load_bar};
+use super::layout::Rows;
 use crate::commands::explain::{SIZES, SIZES_NARROW, Said};
-use crate::commands::{job, nodes};
+use crate::commands::{job, nodes, tree, usage};
 use crate::human::printable;
 use crate::output::Style;
 use crate::output::table::{Cell, Table};
@@ -36,12 +37,45 @@ pub(super) fn lines(app: &App) -> Vec<Line<'static>> {
             None => vec![format!("node {} is gone", printable(name)).into()],
         },
     };
+    if let Some(Whole { line: Some(line), .. }) = whole {
+        // Below the state too: this is what changes from second to second.
+        let at = lines.len().min(3);
+        let room = usize::from(app.size.0).saturating_sub(NAME_WIDTH + 2);
+        let late = usage::of_late(line, room).into_iter();
+        lines.splice(at..at, late.map(|(name, value)| paint.fact(name, value)));
+    }
     if let Some(Whole { why: Some(why), .. }) = whole {
         // The answer stands where a person looks first, below the state; what it rests on at the end.
         lines.insert(lines.len().min(3), paint.fact("why", Cell::new(&why.verdict)));
         lines.extend(reasons(why, paint, app.size.0));
     }
     lines.into_iter().flat_map(|line| wrapped(line, usize::from(app.size.0))).collect()
+}
+
+/// The tree: a line in short and the headings, and then the posts; or why there is none.
+pub(super) fn tree(app: &App) -> (Vec<Line<'static>>, Vec<Line<'static>>) {
+    let width = usize::from(app.size.0);
+    match &app.tree {
+        None => (vec!["waiting for the tree".into()], Vec::new()),
+        Some(Err(why)) => (wrapped(printable(why).into(), width), Vec::new()),
+        Some(Ok(tree)) => {
+            let style = Style { columns: Some(width), ..Style::PLAIN };
+            let [headings, posts @ ..] = &tree::rows(tree, style)[..] else { return Default::default() };
+            let short = Span::styled(tree::in_short(tree), Modifier::BOLD).into();
+            let headings = Span::styled(headings.clone(), Modifier::DIM).into();
+            (vec![short, headings], posts.iter().cloned().map(Line::from).collect())
+        }
+    }
+}
+
+/// Lines that are out of sight below, where so many are above.
+pub(super) fn below(app: &App, above: usize) -> usize {
+    let rows = Rows::of(app);
+    let (count, room) = match &app.view {
+        View::Tree(_) => (tree(app).1.len(), rows.posts()),
+        View::Open(..) | View::Tables => (lines(app).len(), rows.body()),
+    };
+    count.saturating_sub(above + usize::from(room))
 }
 
 /// A line on as many as it needs. Its last span is what goes on, below its own begin.

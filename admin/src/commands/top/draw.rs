@@ -31,6 +31,10 @@ pub(super) fn draw(app: &App, frame: &mut Frame) {
     put_all(head(app), Align::Left, top, buffer);
     match &app.view {
         View::Tables => tables(app, body, buffer),
+        View::Tree(top) => {
+            let (short, posts) = detail::tree(app);
+            put_all(short.into_iter().chain(posts.into_iter().skip(*top)), Align::Left, body, buffer);
+        }
         View::Open(_, top) => put_all(detail::lines(app).into_iter().skip(*top), Align::Left, body, buffer),
     }
     let footer = footer(app, usize::from(area.width));
@@ -297,9 +301,11 @@ fn hints(app: &App) -> Line<'static> {
     let steer = if app.read_only { vec!["(read-only)"] } else { [of_job, of_node].concat() };
     let scroll = scroll_hint(app);
     let (first, last): (&[&str], &[&str]) = match (&app.view, app.focus) {
-        (View::Open(..), _) => (&["Esc back", &scroll], &[]),
-        (View::Tables, Focus::Events) => (&["/ filter"], &["Tab next", "↑↓ scroll"]),
-        (View::Tables, Focus::Jobs | Focus::Nodes) => (&["/ filter", "s sort"], &["Tab next", "Enter open"]),
+        (View::Open(..) | View::Tree(_), _) => (&["Esc back", &scroll], &[]),
+        (View::Tables, Focus::Events) => (&["/ filter"], &["Tab next", "↑↓ scroll", "t tree"]),
+        (View::Tables, Focus::Jobs | Focus::Nodes) => {
+            (&["/ filter", "s sort"], &["Tab next", "Enter open", "t tree"])
+        }
     };
     let items = [&["? help", "q quit"], first, &steer, last].concat();
     let items: Vec<String> = items.into_iter().map(str::to_owned).collect();
@@ -309,9 +315,7 @@ fn hints(app: &App) -> Line<'static> {
 /// How to see what is open further down, and how much of it there is.
 fn scroll_hint(app: &App) -> String {
     let below = match &app.view {
-        View::Open(_, top) => {
-            detail::lines(app).len().saturating_sub(*top + usize::from(Rows::of(app).body()))
-        }
+        View::Open(_, top) | View::Tree(top) => detail::below(app, *top),
         View::Tables => 0,
     };
     if below > 0 { format!("↑↓ scroll, {below} more lines") } else { "↑↓ scroll".to_owned() }

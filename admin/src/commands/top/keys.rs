@@ -13,7 +13,7 @@ use crate::human;
 pub(super) const KEYS: [(&str, &str, bool); 12] = [
     ("Tab", "next table: jobs, nodes, events", false),
     ("↑↓ jk PgUp PgDn Home End", "move", false),
-    ("Enter", "open the job or node", false),
+    ("Enter t", "open the job or node; the tree", false),
     ("Esc", "back; clear the filter", false),
     ("/", "filter the table, as you write", false),
     ("s S", "sort by the next column; reverse", false),
@@ -59,6 +59,7 @@ impl App {
             KeyCode::Char('q') => self.has_quit = true,
             KeyCode::Char('?') => self.mode = Mode::Help,
             KeyCode::Char('r') => self.look_soon(),
+            KeyCode::Char('t') => self.turn_to_tree(),
             KeyCode::Char('p') => self.confirm_job(false),
             KeyCode::Char('c') => self.confirm_job(true),
             KeyCode::Char('d') => self.confirm_drain(),
@@ -146,6 +147,7 @@ impl App {
         let layout = Rows::of(self);
         let rows = match (&self.view, self.focus) {
             (View::Open(..), _) => layout.body(),
+            (View::Tree(_), _) => layout.posts(),
             (View::Tables, Focus::Jobs) => layout.jobs,
             (View::Tables, Focus::Nodes) => layout.nodes,
             (View::Tables, Focus::Events) => layout.events,
@@ -156,7 +158,7 @@ impl App {
     fn move_by(&mut self, rows: isize) {
         match (&mut self.view, self.focus) {
             // The end of what is open is found when it is drawn.
-            (View::Open(_, top), _) => *top = top.saturating_add_signed(rows),
+            (View::Open(_, top) | View::Tree(top), _) => *top = top.saturating_add_signed(rows),
             (View::Tables, Focus::Jobs) => self.jobs.move_by(rows),
             (View::Tables, Focus::Nodes) => self.nodes.move_by(rows),
             (View::Tables, Focus::Events) => self.scroll_lines(rows),
@@ -166,8 +168,8 @@ impl App {
 
     /// What is open is not scrolled past its end, which moves with what is known of it and with the screen.
     fn keep_in_sight(&mut self) {
-        let last = super::detail::lines(self).len().saturating_sub(usize::from(Rows::of(self).body()));
-        if let View::Open(_, top) = &mut self.view {
+        let last = super::detail::below(self, 0);
+        if let View::Open(_, top) | View::Tree(top) = &mut self.view {
             *top = (*top).min(last);
         }
     }

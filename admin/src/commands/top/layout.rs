@@ -31,6 +31,11 @@ impl Rows {
         Self { jobs: jobs_rows, nodes: nodes_rows, events, height }
     }
 
+    /// Posts of the tree: above them are a line in short and the headings.
+    pub(super) fn posts(&self) -> u16 {
+        self.body().saturating_sub(2)
+    }
+
     /// Rows of what is shown alone.
     pub(super) fn body(&self) -> u16 {
         self.height.saturating_sub(HEAD + 1)

@@ -4,15 +4,18 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
-use starfarm_protocol::admin::{Request, Subject};
+use starfarm_protocol::admin::{Request, Subject, TreeInfo};
 
-use super::app::{Ask, Input, Picture, Whole, dropped};
+use super::app::{Ask, Input, Picture, Shows, Whole, dropped};
 use crate::client::Client;
 use crate::commands::explain::Said;
 use crate::failure::{Exit, Failure};
 
 /// Event lines of one look: more than a screen holds.
 const LINES_MAX: u64 = 200;
+/// What is shown in place of a tree.
+const NO_TREE: &str =
+    "this scheduler has no monitoring tree: it is of an older release, or was started with --no-monitor";
 
 /// Answers each ask with an input, until nobody asks any more. `start` is that of the screen.
 pub(super) fn run(farm: &Path, client: Client, asks: &Receiver<Ask>, to_app: &Sender<Input>, start: Instant) {
@@ -24,8 +27,8 @@ pub(super) fn run(farm: &Path, client: Client, asks: &Receiver<Ask>, to_app: &Se
         };
         let answer = connected.and_then(|mut open| {
             let answer = match &ask {
-                Ask::Look { after, whole } => {
-                    picture(&mut open, *after, whole).map(|picture| Input::Picture(Box::new(picture)))
+                Ask::Look { after, shows } => {
+                    picture(&mut open, *after, shows).map(|picture| Input::Picture(Box::new(picture)))
                 }
                 Ask::Do(request, until) => carry_out(&mut open, request, *until, to_app, start),
             };
@@ -64,22 +67,44 @@ fn carry_out(
     Ok(Input::Did(Ok(())))
 }
 
-fn picture(client: &mut Client, after: u64, open: &Option<Subject>) -> Result<Picture, Failure> {
+fn picture(client: &mut Client, after: u64, shows: &Shows) -> Result<Picture, Failure> {
     let status = client.status()?;
     let jobs = client.jobs(Vec::new())?;
     let (events, missed) = client.events(&Request::Events { after, take: LINES_MAX })?;
-    let whole = open.clone().map(|subject| whole(client, subject)).transpose()?;
-    Ok(Picture { status, jobs, events, missed, whole })
+    let has_tree = status.tree.is_some();
+    let (mut of_one, mut tree) = (None, None);
+    match shows {
+        Shows::Nothing => {}
+        Shows::Whole(subject) => of_one = Some(whole(client, subject.clone(), has_tree)?),
+        Shows::Tree if has_tree => tree = Some(the_tree(client)?),
+        Shows::Tree => tree = Some(Err(NO_TREE.to_owned())),
+    }
+    Ok(Picture { status, jobs, events, missed, whole: of_one, tree })
+}
+
+/// The tree, or why there is none to show.
+fn the_tree(client: &mut Client) -> Result<Result<TreeInfo, String>, Failure> {
+    match client.tree() {
+        Ok(tree) => Ok(Ok(tree)),
+        Err(failure) if failure.exit == Exit::Unreachable => Err(failure),
+        Err(failure) => Ok(Err(failure.message)),
+    }
 }
 
 /// All that is known of one job or node. That it is gone is no failure of the look.
-fn whole(client: &mut Client, subject: Subject) -> Result<Whole, Failure> {
+fn whole(client: &mut Client, subject: Subject, has_tree: bool) -> Result<Whole, Failure> {
     let job = match &subject {
         Subject::Job(id) => known(client.job(*id))?,
         Subject::Node(_) => None,
     };
     let why = known(client.explain(subject.clone()))?.map(Said::from);
-    Ok(Whole { subject, job, why })
+    let why = match &job {
+        Some(job) => why.map(|why| why.and_uses(job)),
+        None => why,
+    };
+    // One of an older release would hang up.
+    let line = if has_tree { known(client.usage_line(subject.clone()))? } else { None };
+    Ok(Whole { subject, job, why, line })
 }
 
 fn known<T>(found: Result<T, Failure>) -> Result<Option<T>, Failure> {

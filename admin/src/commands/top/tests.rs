@@ -12,10 +12,14 @@ use std::time::Duration;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use starfarm_protocol::admin::{EventLine, Explanation, JobInfo, NodeInfo, Reason, StatusInfo, Subject};
+use starfarm_protocol::admin::{
+    EventLine, Explanation, JobInfo, NodeInfo, PlaceCps, PostInfo, Reason, StatusInfo, Subject, TreeInfo,
+    TreeState, TreeSummary, UsageLine,
+};
 use starfarm_protocol::ids::JobId;
+use starfarm_protocol::orders::{PostId, PostKind, PostState};
 
-use super::app::{App, Ask, Input, Picture, Whole};
+use super::app::{App, Ask, Input, Picture, Shows, Whole};
 use super::draw::draw;
 use crate::commands::explain::Said;
 use crate::commands::job::testing::job;
@@ -119,12 +123,13 @@ fn named(name: &str) -> KeyCode {
 }
 
 fn picture() -> Picture {
-    Picture { status: status(3), jobs: jobs(), events: events(1..=6), missed: 0, whole: None }
+    Picture { status: status(3), jobs: jobs(), events: events(1..=6), missed: 0, whole: None, tree: None }
 }
 
 fn status(epoch: u64) -> StatusInfo {
     StatusInfo {
         tree: None,
+        alarms: Vec::new(),
         farm: "0123456789abcdef0123456789abcdef".into(),
         epoch,
         up_seconds: 7_620.4,
@@ -226,7 +231,43 @@ fn whole(subject: Subject) -> Whole {
     };
     let mut why = Said { verdict: "It is as it should be.".into(), ..Said::from(why) };
     why.reasons[0].text = "It is made up.".into();
-    Whole { subject, job, why: Some(why) }
+    Whole { subject, job, why: Some(why), line: Some(line()) }
+}
+
+/// Half a minute of rising load, a gap, and load that falls.
+fn line() -> UsageLine {
+    let known = |second: u32| (!(30..40).contains(&second)).then_some(second);
+    let cores = |second: u32| known(second).map(|second| f64::from(second.abs_diff(60)) / 20.0);
+    UsageLine {
+        step_seconds: 1.0,
+        cpu_cores: (0..120).map(cores).collect(),
+        memory_bytes: (0..120).map(|second| known(second).map(|_| 3e9)).collect(),
+    }
+}
+
+fn tree() -> TreeInfo {
+    let post = |post, kind, parent: Option<u64>, depth| PostInfo {
+        post: PostId(post),
+        kind,
+        node: parent.map(|_| format!("lab-{post}")),
+        host: "lab".into(),
+        parent: parent.map(PostId),
+        depth,
+        state: PostState::Joined,
+        children: Some(2),
+        pid: Some(7),
+        sent: Some(12),
+        received: Some(34),
+        dropped: Some(0),
+        late: Some(0),
+        gaps: Some(0),
+    };
+    let back_ends = (2..40).map(|number| post(number, PostKind::Be, Some(1), 2));
+    let above = [post(0, PostKind::Fe, None, 0), post(1, PostKind::Ibe, Some(0), 1)];
+    let posts: Vec<_> = above.into_iter().chain(back_ends).collect();
+    let (state, strategy) = (TreeState::Live, PlaceCps::Average);
+    let tree = TreeSummary { state, strategy, fanout: 64, depth: 2, posts: 40, lost: 0, dropped: 0 };
+    TreeInfo { tree, posts }
 }
 
 fn job_4() -> Subject {

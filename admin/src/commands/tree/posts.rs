@@ -57,24 +57,33 @@ fn state(post: &PostInfo) -> Cell {
     }
 }
 
+/// The posts as a table, a line each, the headings first.
+pub(in crate::commands) fn rows(tree: &TreeInfo, style: Style) -> Vec<String> {
+    Table::of(&tree.posts, COLUMNS).render(style).lines().map(str::to_owned).collect()
+}
+
+/// How the tree is, in a line.
+pub(in crate::commands) fn in_short(tree: &TreeInfo) -> String {
+    let of = |kind| tree.posts.iter().filter(|post| post.kind == kind).count();
+    let cps = of(PostKind::Cp) + of(PostKind::Ibe);
+    let mut words = format!(
+        "{}: {} back ends, {cps} CPs, {} children each at most, placed by {}",
+        tree.tree.state.word(),
+        of(PostKind::Be),
+        tree.tree.fanout,
+        tree.tree.strategy.word()
+    );
+    if tree.tree.state != TreeState::Live {
+        words.push_str("; figures may lack some nodes");
+    }
+    words
+}
+
 impl Document for TreeInfo {
     const NAME: &'static str = "tree";
 
     fn table(&self, style: Style) -> String {
-        let of = |kind| self.posts.iter().filter(|post| post.kind == kind).count();
-        let cps = of(PostKind::Cp) + of(PostKind::Ibe);
-        let tree = &self.tree;
-        let mut words = format!(
-            "{}: {} back ends, {cps} CPs, {} children each at most, placed by {}",
-            tree.state.word(),
-            of(PostKind::Be),
-            tree.fanout,
-            tree.strategy.word()
-        );
-        if tree.state != TreeState::Live {
-            words.push_str("; figures may lack some nodes");
-        }
-        format!("{}\n{words}\n", Table::of(&self.posts, COLUMNS).render(style))
+        format!("{}\n{}\n", Table::of(&self.posts, COLUMNS).render(style), in_short(self))
     }
 
     fn quiet(&self) -> String {

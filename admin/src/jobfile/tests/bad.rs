@@ -71,7 +71,7 @@ fn unknown_keys() {
     refused(
         &texts,
         expect![[r#"
-            demo.toml:1:1: unknown key `nam` in the job file: remove it, or use one of name, after, after_any, labels, space, task, trust, merge
+            demo.toml:1:1: unknown key `nam` in the job file: remove it, or use one of name, after, after_any, labels, space, task, trust, merge, monitor
             demo.toml:5:3: unknown key `stepp` in [space]: remove it, or use one of kind, from, to, step
             demo.toml:8:1: unknown key `shell` in [task]: remove it, or use one of executor, program, per, inputs, outputs, files_limit, stdin, cwd, env, timeout_seconds, hang_seconds, retries, output_limit, slots, memory, needs, target_seconds, units_per_task, max_failures, speculative, max_nodes, storage_limit
             demo.toml:4:15: unknown key `5` in [alphabets]: remove it, or use one of 1, 2, 3, 4

@@ -76,6 +76,7 @@ fn the_example_of_the_contract() {
                     labels: {},
                     max_nodes: None,
                     storage_limit: None,
+                    monitor: None,
                 },
                 blobs: [],
                 inputs: [],

@@ -2,7 +2,8 @@
 
 use expect_test::expect;
 use starfarm_protocol::ids::JobId;
-use starfarm_protocol::terms::Terms;
+use starfarm_protocol::metric::Metric;
+use starfarm_protocol::terms::{Monitored, Terms};
 
 use super::*;
 
@@ -20,7 +21,44 @@ fn one_job_or_several_and_labels_and_nodes() {
     let (after, after_any) = (vec![JobId(3)], vec![JobId(4), JobId(5)]);
     assert_eq!(
         read(&text),
-        Terms { after, after_any, labels: labels.into(), max_nodes: Some(2), storage_limit: Some(2 << 30) }
+        Terms {
+            after,
+            after_any,
+            labels: labels.into(),
+            max_nodes: Some(2),
+            storage_limit: Some(2 << 30),
+            monitor: None
+        }
+    );
+}
+
+#[test]
+fn what_is_measured_of_a_job() {
+    let read = |text: &str| parse(&format!("{TASK}[monitor]\n{text}"), "demo.toml", Path::new(""));
+    let monitor = |text: &str| read(text).unwrap().terms.monitor.unwrap();
+    let all = Monitored { period_us: 1_000_000, metrics: Vec::new() };
+    assert_eq!(monitor("tree = \"farm\"\n"), all);
+    assert_eq!(monitor("period = 0.1\n"), Monitored { period_us: 100_000, ..all.clone() });
+    assert_eq!(monitor("period = 0\n").period_us, 0);
+    assert_eq!(monitor("metrics = [\"cpu\", \"memory\"]\n").metrics, [Metric::Cpu, Metric::Memory]);
+    let texts = [
+        "period = 0.01\n",
+        "period = -1\n",
+        "metrics = \"cpu\"\n",
+        "metrics = [\"heat\"]\n",
+        "tree = \"own\"\n",
+        "every = 1\n",
+    ];
+    refused(
+        &texts.map(|text| format!("{TASK}[monitor]\n{text}")),
+        expect![[r#"
+        demo.toml:9:10: `period` is 0.01: use 0.1 to 3600 seconds, or 0 for never
+        demo.toml:9:10: `period` is -1: use 0.1 to 3600 seconds, or 0 for never
+        demo.toml:9:11: `metrics` must be a list of metrics, this is a string: change it
+        demo.toml:9:12: there is no metric `heat`: use some of cpu, memory, gpu, io, network-received, network-sent, swap, gpu-memory, run-queue
+        demo.toml:9:8: `tree` is `own`: use "farm", or leave it out
+        demo.toml:9:1: unknown key `every` in [monitor]: remove it, or use one of period, metrics, tree
+    "#]],
     );
 }
 

@@ -45,7 +45,7 @@ impl Stage for Desk {
 
 /// `job 7 at 1: 2 units of 1/2 nodes, 900` or `post 5 at 1: 900`; seconds.
 fn said(group: &Group) -> String {
-    let Group { post, at_us, job, units, from, of, figures } = group;
+    let Group { post, at_us, job, units, from, of, figures, .. } = group;
     let cpu = figures.get(&Metric::Cpu).map_or(0, |summary| summary.sum);
     let at = *at_us as f64 / SECOND_US as f64;
     match job {
@@ -98,7 +98,7 @@ impl Post {
 }
 
 fn job(job: u64, units: u64, cpu: u64) -> Group {
-    let figures = Figures::from([(Metric::Cpu, crate::summary::Summary::of(cpu))]);
+    let figures = crate::Figures::from([(Metric::Cpu, crate::summary::Summary::of(cpu))]);
     Group { job: Some(JobId(job)), units, from: 1, of: 1, figures, ..Group::of_nobody() }
 }
 
@@ -130,6 +130,17 @@ fn the_next_wave_ends_the_one_before() {
     assert_eq!(post.tell(1, 2 * s, 2 * s, job(7, 1, 2)), NOTHING);
     let told = post.tell(1, 3 * s, 2 * s + 3, job(7, 1, 3));
     assert_eq!(told, ["job 7 at 2: 2 units of 2/2 nodes, 3"]);
+}
+
+#[test]
+fn what_the_last_units_used_is_not_lost() {
+    let mut post = Post::new();
+    let s = SECOND_US;
+    post.tell(1, s, s, job(7, 1, 5));
+    post.tell(2, s, s, job(7, 1, 6));
+    assert_eq!(post.tell(1, 2 * s, 2 * s, job(7, 0, 4)), NOTHING);
+    assert_eq!(post.tell(2, 2 * s, 2 * s, job(7, 1, 7)), ["job 7 at 2: 1 units of 1/1 nodes, 11"]);
+    assert_eq!(post.tell(2, 3 * s, 3 * s, job(7, 0, 3)), ["job 7 at 3: 0 units of 0/0 nodes, 3"]);
 }
 
 #[test]

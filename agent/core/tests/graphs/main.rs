@@ -4,5 +4,6 @@
 mod changes;
 #[path = "../common/mod.rs"]
 mod common;
+mod config;
 mod flows;
 mod limits;

@@ -66,7 +66,7 @@ fn a_value_that_a_setting_cannot_have_is_refused_with_what_would_be_right() {
     }
     let why = Bench::without_output("demux").set("by", "colour").unwrap_err();
     assert!(why.starts_with("`by` is an id's number, or one of `cpu`, `memory`"), "{why}");
-    assert!(why.ends_with("`from`, `of`, not `colour`"), "{why}");
+    assert!(why.ends_with("`alarm-value`, `alarm-text`, not `colour`"), "{why}");
 }
 
 #[test]

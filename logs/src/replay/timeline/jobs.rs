@@ -9,6 +9,7 @@ use starfarm_protocol::ids::JobId;
 use starfarm_protocol::job::JobState;
 use starfarm_protocol::units::Units;
 
+use super::used::{CoresUsed, Used};
 use crate::json::json_object;
 
 /// Jobs of a report at most; one of them stands for all that there is no room for.
@@ -124,6 +125,12 @@ pub struct JobLine {
     pub median_us: Option<u64>,
     /// Its completion certificate: the event's fields.
     pub certificate: Option<serde_json::Map<String, serde_json::Value>>,
+    /// The cores that its units used over time, where the log tells of it.
+    pub cores_used: Option<CoresUsed>,
+    /// What its units used in all: the event's fields.
+    pub used: Option<serde_json::Map<String, serde_json::Value>>,
+    #[serde(skip)]
+    usage: Used,
 }
 
 impl JobLine {
@@ -274,6 +281,7 @@ impl Jobs {
                 (line.done, line.failed) = (Units(*done), Units(*failed));
                 line.abandoned = Units(*abandoned);
             }
+            Event::JobUsage(usage) => line.usage.add(at_us, usage),
             Event::Hit { .. } => line.hits = line.hits.saturating_add(1),
             Event::Certificate { units, done, failed, abandoned, hits, .. } => {
                 (line.units, line.done) = (Units(*units), Units(*done));
@@ -286,7 +294,11 @@ impl Jobs {
     }
 
     pub(crate) fn finish(mut self) -> Vec<JobLine> {
-        self.all.iter_mut().for_each(|line| line.median_us = line.durations.median_us());
+        for line in &mut self.all {
+            line.median_us = line.durations.median_us();
+            line.cores_used = line.usage.finish();
+            line.used = line.usage.life.take();
+        }
         self.all
     }
 }
@@ -299,6 +311,7 @@ fn job_of(event: &Event) -> Option<JobId> {
         | Event::JobProgress { job, .. }
         | Event::Hit { job, .. }
         | Event::Certificate { job, .. } => Some(*job),
+        Event::JobUsage(usage) => Some(usage.job),
         _ => None,
     }
 }

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use starfarm_protocol::admin::PostLoss;
 use starfarm_protocol::ids::PublicKey;
 use starfarm_protocol::orders::{Host, POSTS_MAX, PostId, PostKind};
 
@@ -55,6 +56,7 @@ impl Front {
             self.blames_from_us = if is_pause { now_us + START_US } else { self.blames_from_us };
             self.looked_us = now_us;
             self.drop_those_that_fail(now_us);
+            self.settle_roots(now_us);
         }
         let shrinks = self.too_many_us.is_some_and(|since_us| since_us + SHRINK_US <= now_us);
         let lacks = self.lacks_us.is_some_and(|at_us| at_us <= now_us);
@@ -87,27 +89,29 @@ impl Front {
     fn drop_those_that_fail(&mut self, now_us: u64) {
         let out_of_reach = self.out_of_reach(now_us);
         let is_gone = |post: &Post| self.nodes.get(&post.node).is_none_or(|node| !node.is_up());
-        let fails = |id: &PostId, post: &Post| {
+        let failed_how = |id: &PostId, post: &Post| {
             let is_old = |us| post.since_us + us <= now_us && self.blames_from_us <= now_us;
             let does_not_start =
                 post.key.is_none() && is_old(if post.is_told { START_US } else { UNHEARD_US });
             let has_no_address = post.key.is_some() && post.addresses.is_empty();
-            does_not_start || has_no_address || is_old(REACH_US) && out_of_reach.contains(id)
+            let is_alone = has_no_address || is_old(REACH_US) && out_of_reach.contains(id);
+            let why = if does_not_start { PostLoss::NotStarted } else { PostLoss::OutOfReach };
+            (does_not_start || is_alone).then_some(why)
         };
         let cps = || self.posts.iter().filter(|(_, post)| post.level > 0);
         let gone: Vec<_> = cps().filter(|(_, post)| is_gone(post)).map(|(id, _)| *id).collect();
         let failed: Vec<_> = cps()
-            .filter(|(id, post)| fails(id, post) && !is_gone(post))
-            .map(|(id, post)| (*id, post.node, post.is_told))
+            .filter(|(_, post)| !is_gone(post))
+            .filter_map(|(id, post)| Some((*id, failed_how(id, post)?, post.node, post.is_told)))
             .collect();
         // Where many fail at once it is not for a fault of theirs.
-        for (post, node, is_told) in failed.into_iter().take(FAILED_MAX) {
+        for (post, why, node, is_told) in failed.into_iter().take(FAILED_MAX) {
             if is_told {
                 self.nodes.entry(node).and_modify(|node| node.not_before_us = now_us + STRIKE_US);
             }
-            self.remove(post);
+            self.remove(post, why);
         }
-        gone.into_iter().for_each(|post| self.remove(post));
+        gone.into_iter().for_each(|post| self.remove(post, PostLoss::NodeGone));
     }
 
     /// CPs that have children which have links, none of them with it.
@@ -255,7 +259,7 @@ impl Front {
         if spare.is_empty() {
             self.too_many_us = None;
         } else if now_us >= *self.too_many_us.get_or_insert(now_us) + SHRINK_US {
-            spare.into_iter().for_each(|post| self.remove(post));
+            spare.into_iter().for_each(|post| self.remove(post, PostLoss::Spare));
             (self.too_many_us, self.dirty) = (None, false);
         }
     }

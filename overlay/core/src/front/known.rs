@@ -3,12 +3,15 @@
 use core::net::SocketAddr;
 use std::collections::{BTreeMap, BTreeSet};
 
-use starfarm_protocol::admin::TreeState;
+use starfarm_protocol::admin::{PostLoss, TreeState};
 use starfarm_protocol::ids::PublicKey;
 use starfarm_protocol::link::Standing;
-use starfarm_protocol::orders::{Host, POSTS_MAX, PostId, PostKind, PostOrder, PostState};
+use starfarm_protocol::orders::{
+    Host, POSTS_MAX, PostId, PostKind, PostOrder, PostReport, PostState, SECOND_LEVEL,
+};
 use starfarm_protocol::seal::{PairKey, StaticKey, Vouchers};
 
+use super::news::{News, PostNews};
 use crate::plan::{Features, Strategy};
 
 /// Posts that a front can number: so many bits are left for them beside its incarnation.
@@ -85,6 +88,23 @@ impl Post {
         }
     }
 
+    /// Its node tells of it; whether it links with another key now, or elsewhere, and whether it was linked with another key
+    /// until now.
+    pub(super) fn hear(&mut self, told: &PostReport, now_us: u64) -> (bool, bool) {
+        if !std::mem::replace(&mut self.is_told, true) {
+            self.since_us = now_us;
+        }
+        (self.state, self.pid) = (told.state, told.pid);
+        let (is_other, is_elsewhere) = (self.key != told.key, self.addresses != told.addresses);
+        let mut was_linked = false;
+        if is_other || is_elsewhere {
+            (self.key, self.since_us) = (told.key, now_us);
+            was_linked = self.standing.take().is_some() && is_other;
+            self.addresses.clone_from(&told.addresses);
+        }
+        (is_other || is_elsewhere, was_linked)
+    }
+
     /// Whose child it is, as far as that is known.
     pub fn parent_now(&self) -> Option<PostId> {
         self.standing.map(|(standing, _)| standing.parent)
@@ -107,6 +127,8 @@ pub(super) struct Node {
     pub(super) name: String,
     pub(super) host: Host,
     pub(super) links: bool,
+    /// It has a program for alarms.
+    pub(super) reacts: bool,
     pub(super) facts: Option<NodeFacts>,
     /// The number of its newest orders, and what they say; 0: none were made. And the number that it was rung for last.
     pub(super) newest: u64,
@@ -130,6 +152,59 @@ impl Node {
     }
 }
 
+/// What a post of the alarms' own way is for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Role {
+    /// The second root.
+    Second,
+    /// The post that runs a program.
+    Reactor,
+}
+
+impl Role {
+    pub(super) const ALL: [Self; 2] = [Self::Second, Self::Reactor];
+
+    pub(super) fn kind(self) -> (PostKind, u8) {
+        match self {
+            Self::Second => (PostKind::Fe, SECOND_LEVEL),
+            Self::Reactor => (PostKind::Ap, 0),
+        }
+    }
+
+    pub(super) fn of(kind: PostKind, level: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|role| role.kind() == (kind, level))
+    }
+}
+
+/// The posts of the alarms' own way.
+#[derive(Default)]
+pub(super) struct Roots(pub(super) BTreeMap<Role, (PostId, Post)>);
+
+impl Roots {
+    pub(super) fn get(&self, post: PostId) -> Option<&Post> {
+        self.iter().find(|(id, _)| *id == post).map(|(_, post)| post)
+    }
+
+    pub(super) fn get_mut(&mut self, post: PostId) -> Option<&mut Post> {
+        self.0.values_mut().find(|(id, _)| *id == post).map(|(_, post)| post)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (PostId, &Post)> {
+        self.0.values().map(|(id, post)| (*id, post))
+    }
+
+    pub(super) fn role(&self, role: Role) -> Option<(PostId, &Post)> {
+        self.0.get(&role).map(|(id, post)| (*id, post))
+    }
+
+    /// Those of a node are not wanted any more: which these were.
+    pub(super) fn forget(&mut self, node: &PublicKey) -> Vec<PostId> {
+        let gone: Vec<_> = self.iter().filter(|(_, post)| post.node == *node).map(|(id, _)| id).collect();
+        self.0.retain(|_, (_, post)| post.node != *node);
+        gone
+    }
+}
+
 /// The root of a tree.
 pub struct Front {
     pub(super) key: StaticKey,
@@ -138,6 +213,9 @@ pub struct Front {
     pub(super) settings: Settings,
     pub(super) nodes: BTreeMap<PublicKey, Node>,
     pub(super) posts: BTreeMap<PostId, Post>,
+    pub(super) roots: Roots,
+    /// Its own machine.
+    pub(super) host: Host,
     pub(super) vouchers: Vouchers,
     /// What the secrets of pairs follow from.
     pub(super) pairs: PairKey,
@@ -161,12 +239,14 @@ pub struct Front {
     pub(super) lacks_us: Option<u64>,
     /// Posts that were taken away, in all.
     pub(super) lost: u64,
+    /// What became of posts, for who looks on.
+    pub(super) news: News,
 }
 
 impl Front {
-    /// A front that knows nobody. `key` is the scheduler's, and `epoch` its incarnation, or what else the low 40 bits tell
-    /// an incarnation of that number: posts of others have other numbers.
-    pub fn new(key: StaticKey, epoch: u64) -> Self {
+    /// A front that knows nobody, on that machine. `key` is the scheduler's, and `epoch` its incarnation, or what else the low 40
+    /// bits tell an incarnation of that number: posts of others have other numbers.
+    pub fn new(key: StaticKey, epoch: u64, host: Host) -> Self {
         Self {
             pairs: PairKey::of(&key),
             public: key.public(),
@@ -179,6 +259,8 @@ impl Front {
             settings: Settings::default(),
             nodes: BTreeMap::new(),
             posts: BTreeMap::new(),
+            roots: Roots::default(),
+            host,
             vouchers: Vouchers::default(),
             collecting: Some((0, 0)),
             dirty: true,
@@ -186,6 +268,7 @@ impl Front {
             too_many_us: None,
             lacks_us: None,
             lost: 0,
+            news: News::default(),
         }
     }
 
@@ -197,27 +280,45 @@ impl Front {
 
     /// Forgets all that it knows, but for how the tree is to be and which numbers were given.
     pub fn renew(&mut self) {
-        let (next, settings) = (self.next, self.settings.clone());
+        let (next, settings, host) = (self.next, self.settings.clone(), self.host.clone());
         // All posts are of the one before.
-        *self = Self { next, first: next, settings, ..Self::new(self.key.clone(), 0) };
+        *self = Self { next, first: next, settings, ..Self::new(self.key.clone(), 0, host) };
     }
 
     pub(super) fn add(&mut self, node: PublicKey, kind: (PostKind, u8), now_us: u64) -> PostId {
-        while self.posts.contains_key(&PostId(self.next)) {
-            self.next += 1;
-        }
-        let post = PostId(self.next);
-        self.next += 1;
+        let post = self.number();
         self.nodes.entry(node).or_default().posts.push(post);
         self.posts.insert(post, Post::new(node, kind, now_us));
         self.dirty = true;
         post
     }
 
-    pub(super) fn remove(&mut self, post: PostId) {
+    /// The number of the next post.
+    pub(super) fn number(&mut self) -> PostId {
+        while self.post(PostId(self.next)).is_some() {
+            self.next += 1;
+        }
+        self.next += 1;
+        PostId(self.next - 1)
+    }
+
+    pub(super) fn remove(&mut self, post: PostId, why: PostLoss) {
+        self.tell_lost(post, why);
         let gone = self.posts.remove(&post).expect("a post is taken away once");
         self.nodes.entry(gone.node).and_modify(|node| node.posts.retain(|of| *of != post));
         (self.dirty, self.lost) = (true, self.lost + 1);
+    }
+
+    /// A post, or its process, is lost; it is still among the posts.
+    pub(super) fn tell_lost(&mut self, post: PostId, why: PostLoss) {
+        let kind = self.post(post).expect("it is still there").kind;
+        let node = self.name_of(post);
+        self.news.push(PostNews::Lost { post, kind, node, why });
+    }
+
+    /// The name of the node that has a post.
+    pub(super) fn name_of(&self, post: PostId) -> String {
+        self.node_of(post).map(|(_, name)| name.to_owned()).unwrap_or_default()
     }
 
     /// How the tree is to be.
@@ -251,21 +352,21 @@ impl Front {
 
     /// The node of a post, and its name.
     pub fn node_of(&self, post: PostId) -> Option<(PublicKey, &str)> {
-        let node = self.posts.get(&post)?.node;
+        let node = self.post(post)?.node;
         Some((node, self.nodes.get(&node)?.name.as_str()))
     }
 
     /// The machine of a post.
     pub fn host_of(&self, post: PostId) -> Option<&Host> {
-        Some(&self.nodes.get(&self.posts.get(&post)?.node)?.host)
+        Some(&self.nodes.get(&self.post(post)?.node)?.host)
     }
 
     /// A post.
     pub fn post(&self, post: PostId) -> Option<&Post> {
-        self.posts.get(&post)
+        self.posts.get(&post).or_else(|| self.roots.get(post))
     }
 
-    /// All posts, by number.
+    /// All posts of the tree, by number.
     pub fn posts(&self) -> impl Iterator<Item = (PostId, &Post)> {
         self.posts.iter().map(|(post, known)| (*post, known))
     }

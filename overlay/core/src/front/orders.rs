@@ -4,10 +4,10 @@ use core::net::SocketAddr;
 use std::collections::BTreeMap;
 
 use starfarm_protocol::ids::PublicKey;
-use starfarm_protocol::orders::{Ancestor, Descendant, PostId, PostOrder};
+use starfarm_protocol::orders::{Ancestor, Descendant, PostId, PostKind, PostOrder, SECOND_LEVEL};
 use starfarm_protocol::seal::{Secret, Vouchers};
 
-use super::known::{Front, Node, Post};
+use super::known::{Front, Node, Post, Role};
 
 /// Posts above another, at most: levels are numbers of 8 bits, and rise.
 const LINEAGE_MAX: usize = 255;
@@ -17,13 +17,17 @@ impl Front {
     pub(super) fn write_orders(&mut self, now_us: u64) {
         let below = self.below();
         let mut vouchers = Vouchers::default();
-        let all = self.posts.iter().filter_map(|(id, post)| self.voucher(*id, post));
+        let posts = self.posts.iter().map(|(id, post)| (*id, post)).chain(self.roots.iter());
+        let all = posts.filter_map(|(id, post)| self.voucher(id, post));
         all.for_each(|(secret, post, key)| vouchers.add(secret, post, key));
         self.vouchers = vouchers;
         let mut orders = BTreeMap::<PublicKey, Vec<PostOrder>>::new();
         for (id, post) in &self.posts {
             let below = below.get(id).map_or(&[][..], Vec::as_slice);
             orders.entry(post.node).or_default().push(self.order(*id, post, below));
+        }
+        for (id, post) in self.roots.iter() {
+            orders.entry(post.node).or_default().push(self.order(id, post, &self.callers_of(id)));
         }
         for (key, node) in &mut self.nodes {
             node.tell(orders.remove(key).unwrap_or_default(), now_us);
@@ -32,13 +36,17 @@ impl Front {
 
     /// The same for one node, by what is known now.
     pub(super) fn write_orders_of(&mut self, node: &PublicKey, now_us: u64) {
-        let posts = || self.nodes[node].posts.iter().map(|id| (*id, &self.posts[id]));
+        let roots = || self.roots.iter().filter(|(_, post)| post.node == *node);
+        let posts = || self.nodes[node].posts.iter().map(|id| (*id, &self.posts[id])).chain(roots());
         let orders = posts().map(|(id, post)| {
-            let below = if post.level == 0 { Vec::new() } else { self.below_of(id) };
+            let below = match post.level {
+                0 => Vec::new(),
+                SECOND_LEVEL => self.callers_of(id),
+                _ => self.below_of(id),
+            };
             self.order(id, post, &below)
         });
-        let mut orders: Vec<_> = orders.collect();
-        orders.sort_unstable_by_key(|order| order.post);
+        let orders: Vec<_> = orders.collect();
         let vouchers: Vec<_> = posts().filter_map(|(id, post)| self.voucher(id, post)).collect();
         vouchers.into_iter().for_each(|(secret, post, key)| self.vouchers.add(secret, post, key));
         self.nodes.entry(*node).and_modify(|node| node.tell(orders, now_us));
@@ -94,6 +102,8 @@ impl Front {
             lineage: Vec::new(),
             below: Vec::new(),
             children_max: 0,
+            second: None,
+            reactor: None,
         };
         let (Some(key), Some(parent)) = (post.key, post.parent) else { return order };
         if parent != PostId::FRONT && !self.posts.contains_key(&parent) {
@@ -102,15 +112,9 @@ impl Front {
         }
         let own = below.iter().filter(|below| self.posts.get(below).is_some_and(|of| of.parent == Some(id)));
         let children_max = 2 * self.settings.fanout.max(own.count() as u32);
-        let host = self.nodes.get(&post.node).map(|node| &node.host);
-        let ancestor = |(above, of): (PostId, &Post)| {
-            let called = of.key?;
-            let is_near = self.nodes.get(&of.node).map(|node| &node.host) == host;
-            let reaches = |address: &&SocketAddr| is_near || !address.ip().is_loopback();
-            let addresses: Vec<_> = of.addresses.iter().filter(reaches).copied().collect();
-            let secret = self.secret(&key, Some(&called));
-            (!addresses.is_empty()).then_some(Ancestor { post: above, addresses, key: called, secret })
-        };
+        let second =
+            if matches!(post.kind, PostKind::Be | PostKind::Ap) { self.second_for(post) } else { None };
+        let reactor = self.reactor().filter(|_| post.level == SECOND_LEVEL);
         let front = Ancestor {
             post: PostId::FRONT,
             addresses: Vec::new(),
@@ -118,13 +122,31 @@ impl Front {
             secret: self.secret(&key, None),
         };
         // One that cannot be reached yet is not named: what is above it takes its children in, until it can.
-        let lineage = self.above(post).into_iter().filter_map(ancestor).chain([front]).collect();
+        let above = self.above(post).into_iter().filter_map(|above| self.ancestor(above, post));
+        let lineage = above.chain([front]).collect();
         let descendant = |below: &PostId| {
-            let Post { key: caller, parent, .. } = self.posts.get(below)?;
+            let Post { key: caller, parent, .. } = self.post(*below)?;
             let (caller, parent) = ((*caller)?, (*parent)?);
             Some(Descendant { post: *below, parent, key: caller, secret: self.secret(&caller, Some(&key)) })
         };
-        PostOrder { lineage, below: below.iter().filter_map(descendant).collect(), children_max, ..order }
+        let below = below.iter().filter_map(descendant).collect();
+        PostOrder { lineage, below, children_max, second, reactor, ..order }
+    }
+
+    /// The second root, as a post of this node calls it.
+    fn second_for(&self, post: &Post) -> Option<Ancestor> {
+        self.ancestor(self.roots.role(Role::Second)?, post)
+    }
+
+    /// A post as another calls it; none where that one cannot.
+    fn ancestor(&self, (above, of): (PostId, &Post), caller: &Post) -> Option<Ancestor> {
+        let (key, called) = (caller.key?, of.key?);
+        let host = |post: &Post| self.nodes.get(&post.node).map(|node| &node.host);
+        let is_near = host(of) == host(caller);
+        let reaches = |address: &&SocketAddr| is_near || !address.ip().is_loopback();
+        let addresses: Vec<_> = of.addresses.iter().filter(reaches).copied().collect();
+        let secret = self.secret(&key, Some(&called));
+        (!addresses.is_empty()).then_some(Ancestor { post: above, addresses, key: called, secret })
     }
 
     /// Whom to ring: nodes by name, and the number of their newest orders, where that is another than it was when this was
@@ -141,7 +163,8 @@ impl Front {
 
 impl Node {
     /// These are its orders now.
-    fn tell(&mut self, orders: Vec<PostOrder>, now_us: u64) {
+    fn tell(&mut self, mut orders: Vec<PostOrder>, now_us: u64) {
+        orders.sort_unstable_by_key(|order| order.post);
         if self.newest == 0 || self.told != orders {
             self.newest = now_us.max(self.newest + 1);
             self.told = orders;

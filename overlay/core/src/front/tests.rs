@@ -33,16 +33,17 @@ struct Farm {
     /// Processes that were started so far: each has another key.
     started: u64,
     keys: BTreeMap<PostId, u64>,
-    /// Nodes that nobody can link with.
+    /// Nodes that nobody can link with, and those that have a program for alarms.
     closed: BTreeSet<u64>,
+    react: BTreeSet<u64>,
 }
 
 impl Farm {
     fn new(epoch: u64, fanout: u32) -> Self {
-        let mut front = Front::new(key(7), epoch);
+        let mut front = Front::new(key(7), epoch, Host::default());
         front.settings.fanout = fanout;
-        let (nodes, keys, closed) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-        Self { front, now_us: NOW_US, machines: u64::MAX, nodes, started: 0, keys, closed }
+        let (nodes, keys, closed, react) = Default::default();
+        Self { front, now_us: NOW_US, machines: u64::MAX, nodes, started: 0, keys, closed, react }
     }
 
     /// So many nodes join, and what comes of that comes.
@@ -69,6 +70,7 @@ impl Farm {
             }
         });
         Report {
+            reacts: self.react.contains(&n),
             heard: 0,
             host: Host { name: format!("host-{host}"), id: host },
             links,
@@ -136,7 +138,7 @@ impl Farm {
         let mut vouched = 0;
         for order in orders.values() {
             let mut level = order.level;
-            for Ancestor { post, secret, key: called, .. } in &order.lineage {
+            for Ancestor { post, secret, key: called, .. } in order.lineage.iter().chain(&order.second) {
                 let Some(above) = orders.get(post) else {
                     assert_eq!((*post, *called), (PostId::FRONT, key(7).public()));
                     assert!(self.front.vouchers().secret(&secret.join_key_id()).is_some());
@@ -180,7 +182,11 @@ fn orders_have_another_number_only_where_they_are_others() {
     let post = farm.nodes[&1][0].post;
     farm.keys.insert(post, 77);
     farm.go_on(SECOND_US).check();
-    assert_eq!(farm.front.take_bells().iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["node-1"]);
+    let bells = farm.front.take_bells();
+    // That of the second root hears who may call it.
+    assert_eq!(bells.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["node-0", "node-1"]);
+    farm.go_on(SECOND_US);
+    assert_eq!(farm.front.take_bells(), []);
 }
 
 #[test]
@@ -270,6 +276,37 @@ fn a_cp_that_does_not_come_up_goes_to_another_node() {
 }
 
 #[test]
+fn what_befalls_posts_is_told_once() {
+    let mut farm = Farm::new(1, 4);
+    farm.join(0..8).go_on(SECOND_US);
+    let (news, missed) = farm.front.take_news();
+    let came = |news: &[PostNews]| news.iter().filter(|news| matches!(news, PostNews::Up { .. })).count();
+    assert_eq!((came(&news), missed), (10, 0), "eight back ends and two CPs: {news:?}");
+    farm.go_on(SECOND_US);
+    assert_eq!(farm.front.take_news(), (Vec::new(), 0), "nothing is new");
+    // One is taken in by the front, and a CP's process ends.
+    let (cp, child) = (farm.cps()[0], farm.front.posts().find(|(_, post)| post.level == 0).unwrap().0);
+    farm.stands(child, PostId::FRONT, 0);
+    farm.started += 1;
+    farm.keys.insert(cp, farm.started);
+    farm.call(farm.node_of(cp));
+    let (news, _) = farm.front.take_news();
+    assert!(
+        matches!(&news[0], PostNews::Adopted { post, parent: PostId::FRONT, .. } if *post == child),
+        "{news:?}"
+    );
+    assert!(
+        matches!(&news[1..], [PostNews::Lost { post, why: PostLoss::ProcessEnded, kind: PostKind::Ibe, .. }] if *post == cp),
+        "{news:?}"
+    );
+    let gone = farm.node_of(cp);
+    farm.front.forget(&node(gone));
+    let lost = farm.front.take_news().0;
+    let of_node = |news: &PostNews| matches!(news, PostNews::Lost { why: PostLoss::NodeGone, node, .. } if *node == format!("node-{gone}"));
+    assert!(lost.len() >= 2 && lost.iter().all(of_node), "{lost:?}");
+}
+
+#[test]
 fn a_cp_that_nobody_reaches_goes_to_another_node() {
     let mut farm = Farm::new(1, 4);
     farm.join(0..8);
@@ -324,7 +361,7 @@ fn a_front_that_starts_again_takes_over_what_stands() {
     let mut farm = Farm::new(1, 4);
     farm.join(0..40);
     let (before, keys) = (farm.parents(), farm.keys.clone());
-    farm.front = Front::new(key(7), 2);
+    farm.front = Front::new(key(7), 2, Host::default());
     farm.front.settings.fanout = 4;
     // They call one after the other, with pauses.
     let nodes: Vec<_> = farm.nodes.keys().copied().collect();
@@ -369,17 +406,6 @@ fn a_tree_is_formed_anew_on_demand() {
     farm.go_on(SECOND_US).go_on(SECOND_US).check();
     assert_eq!(farm.fans(), [(1, 8), (1, 8), (FRONT_LEVEL, 2)]);
     assert!(farm.cps().iter().all(|post| !before.contains(post)));
-}
-
-#[test]
-fn nothing_of_a_node_is_kept_that_is_forgotten() {
-    let mut farm = Farm::new(1, 32);
-    farm.join(0..1);
-    let post = farm.nodes[&0][0].post;
-    assert_eq!(farm.front.forget(&node(0)), [post]);
-    farm.front.settle(farm.now_us + SECOND_US);
-    assert!(farm.front.posts().next().is_none() && farm.front.node_of(post).is_none());
-    assert!(farm.front.forget(&node(0)).is_empty());
 }
 
 #[test]
@@ -463,16 +489,5 @@ fn a_cp_takes_as_many_children_as_it_is_given() {
     }
 }
 
-#[test]
-fn where_no_node_may_take_a_cp_one_comes_once_a_node_may() {
-    let mut farm = Farm::new(1, 2);
-    farm.join(0..2);
-    let until_us = farm.now_us + 600 * SECOND_US;
-    farm.front.nodes.values_mut().for_each(|node| node.not_before_us = until_us);
-    farm.closed.insert(2);
-    farm.join(2..3).go_on(SECOND_US);
-    assert_eq!((farm.cps(), farm.fans()), (vec![], vec![(FRONT_LEVEL, 3)]));
-    farm.now_us = until_us;
-    farm.go_on(80 * SECOND_US);
-    assert_eq!(farm.cps().len(), 2, "nobody has said anything new");
-}
+mod room;
+mod roots;

@@ -54,9 +54,14 @@ fn of_links() -> Vec<Record> {
         labels: [("project", "x"), ("größe", "")].map(|(key, value)| (key.into(), value.into())).into(),
         max_nodes: Some(u32::MAX),
         storage_limit: None,
+        monitor: None,
     };
+    let monitor = Monitored { period_us: 100_000, metrics: vec![Metric::Cpu, Metric::RunQueue] };
+    let monitored = Terms { monitor: Some(monitor), ..terms.clone() };
+    let both = Terms { storage_limit: Some(7), ..monitored.clone() };
     let limited = Terms { storage_limit: Some(u64::MAX), ..terms.clone() };
-    let terms = [terms, limited, Terms::default()].map(|terms| Record::Linked { job: JobId(3), terms });
+    let terms = [terms, limited, monitored, both, Terms::default()]
+        .map(|terms| Record::Linked { job: JobId(3), terms });
     let nodes = [None, Some(1), Some(u32::MAX)].map(Limit::MaxNodes);
     let bytes = [None, Some(1), Some(u64::MAX)].map(Limit::StorageLimit);
     let limits = nodes.into_iter().chain(bytes).map(|limit| Record::Limited { job: JobId(3), limit });

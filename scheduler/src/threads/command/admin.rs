@@ -62,6 +62,9 @@ fn action(request: &Request) -> Action {
         | Request::LostOutputs { .. }
         | Request::Status
         | Request::Tree
+        | Request::Alarms
+        | Request::Graph { .. }
+        | Request::UsageLine(_)
         | Request::Events { .. }
         | Request::TaskEvents { .. }
         | Request::Merged { .. }
@@ -74,6 +77,7 @@ fn action(request: &Request) -> Action {
         | Request::Rerun { .. }
         | Request::FormTree { .. }
         | Request::Monitor(_)
+        | Request::LoadStages { .. }
         | Request::Node { .. } => Action::Steer,
         Request::Keys | Request::AddKey { .. } | Request::RevokeKey { .. } => Action::Govern,
     }
@@ -116,6 +120,10 @@ async fn answer(
         Request::Rerun { id } => lost::rerun(desk, id).await.unwrap_or_else(|response| response),
         Request::Status => status(desk).await,
         Request::Tree => trees::whole(desk),
+        Request::Alarms => trees::alarms(desk),
+        Request::LoadStages { text } => trees::load(desk, text),
+        Request::Graph { node } => trees::graph(desk, &node).await,
+        Request::UsageLine(subject) => trees::line(desk, &known_by_name(desk, subject)),
         Request::FormTree { strategy, fanout } => trees::form(desk, strategy, fanout),
         Request::Monitor(wish) => trees::wish(desk, wish).await,
         Request::Events { after, take } => {
@@ -140,6 +148,14 @@ fn node_name(desk: &Desk, given: String) -> String {
     entry.filter(|entry| !entry.revoked).map_or(given, |entry| entry.name.clone())
 }
 
+/// The same of what is asked about.
+fn known_by_name(desk: &Desk, subject: Subject) -> Subject {
+    match subject {
+        Subject::Node(given) => Subject::Node(node_name(desk, given)),
+        job => job,
+    }
+}
+
 /// A key that is not revoked has this name.
 fn is_held(desk: &Desk, name: &str) -> bool {
     desk.house.keys.lock().expect("a panic under the lock ends the process").holder(name).is_some()
@@ -162,10 +178,7 @@ async fn node_command(desk: &Desk, given: String, command: NodeCommand) -> Respo
 }
 
 async fn explain(desk: &Desk, subject: Subject) -> Response {
-    let subject = match subject {
-        Subject::Node(given) => Subject::Node(node_name(desk, given)),
-        job => job,
-    };
+    let subject = known_by_name(desk, subject);
     desk.ask(move |farm, now_us, _| {
         let explained = farm.explain(&subject, now_us);
         let missing = || command_error(core::CommandError::NotFound, &subject);
@@ -209,6 +222,8 @@ async fn status(desk: &Arc<Desk>) -> Response {
     if let Response::Status(status) = &mut response {
         fill(desk, &mut status.nodes);
         status.tree = desk.house.tree.as_ref().map(|tree| tree.summary());
+        let alarms = desk.house.tree.as_ref().map(|tree| tree.alarms(desk.house.shared.now_us()).alarms);
+        status.alarms = alarms.unwrap_or_default();
         status.up_seconds = desk.house.shared.up_seconds();
         status.datagrams_dropped = desk.house.shared.dropped.load(Ordering::Relaxed);
         status.log_events_dropped = desk.house.shared.unlogged();

@@ -1,8 +1,13 @@
 //! What people ask of the monitoring tree.
 
+use std::time::Duration;
+
 use starfarm_overlay_core::front::Settings;
 use starfarm_overlay_core::plan::{Strategy, Weights};
-use starfarm_protocol::admin::{ErrorCode, MonitorScope, MonitorWish, PlaceCps, Response};
+use starfarm_protocol::admin::{
+    ErrorCode, GraphInfo, MonitorScope, MonitorWish, PlaceCps, Response, Subject, UsageLine,
+};
+use starfarm_protocol::metric::PERIODS_US;
 
 use super::desk::Desk;
 use crate::answers::error;
@@ -20,6 +25,59 @@ pub(super) fn whole(desk: &Desk) -> Response {
         .tree
         .as_ref()
         .map_or_else(no_tree, |tree| Response::Tree(tree.info(desk.house.shared.now_us())))
+}
+
+/// All alarms that stand.
+pub(super) fn alarms(desk: &Desk) -> Response {
+    let tree = desk.house.tree.as_ref();
+    tree.map_or_else(no_tree, |tree| Response::Alarms(tree.alarms(desk.house.shared.now_us())))
+}
+
+/// So long an agent has to answer.
+const ANSWERS: Duration = Duration::from_secs(2);
+
+/// The graph of a node's agent, which is asked for it.
+pub(super) async fn graph(desk: &Desk, node: &str) -> Response {
+    let Some(tree) = &desk.house.tree else { return no_tree() };
+    let answer = match tree.ask(node) {
+        None => {
+            let why =
+                format!("no agent of a node `{node}` is in the tree: `starfarm tree` shows those that are");
+            return error(ErrorCode::NotFound, why);
+        }
+        Some(None) => {
+            return error(ErrorCode::Conflict, "others ask for graphs at this moment: try again".to_owned());
+        }
+        Some(Some(answer)) => answer,
+    };
+    let answer = tokio::time::timeout(ANSWERS, answer).await;
+    match answer.ok().and_then(Result::ok).map(|json| serde_json::from_slice::<GraphInfo>(&json)) {
+        Some(Ok(graph)) => Response::Graph(graph),
+        Some(Err(_)) => {
+            let why = format!("what the agent of {node} says cannot be read: update the older side");
+            error(ErrorCode::Conflict, why)
+        }
+        None => {
+            let why = format!(
+                "the agent of {node} did not answer within {} s: `starfarm tree` shows whether it is up",
+                ANSWERS.as_secs()
+            );
+            error(ErrorCode::Conflict, why)
+        }
+    }
+}
+
+/// What a job or node used of late; nothing where nobody looks.
+pub(super) fn line(desk: &Desk, subject: &Subject) -> Response {
+    let tree = desk.house.tree.as_ref();
+    Response::UsageLine(tree.map_or_else(UsageLine::default, |tree| tree.line(subject)))
+}
+
+/// Has all back ends have these stages beside their own.
+pub(super) fn load(desk: &Desk, text: String) -> Response {
+    let Some(tree) = &desk.house.tree else { return no_tree() };
+    let loaded = tree.load(&desk.house.state, text);
+    loaded.map_or_else(|why| error(ErrorCode::Usage, why), |()| Response::Done)
 }
 
 /// Plans the tree anew.
@@ -40,9 +98,6 @@ pub(super) fn form(desk: &Desk, strategy: PlaceCps, fanout: u32) -> Response {
     tree.form(Settings { strategy, fanout }, now_us);
     Response::Tree(tree.info(now_us))
 }
-
-/// How often something may be measured, in microseconds, where it is at all.
-const PERIODS_US: std::ops::RangeInclusive<u64> = 100_000..=3_600_000_000;
 
 /// Has something measured otherwise than until now.
 pub(super) async fn wish(desk: &Desk, wish: MonitorWish) -> Response {

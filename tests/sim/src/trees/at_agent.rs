@@ -26,13 +26,13 @@ impl Trees {
             }
             Happening::Up(link) => agent.member.on_up(&mut links, link, local_us),
             Happening::Called(link, post, key, first) => {
-                agent.member.on_called(&mut links, link, (post, key), &first, local_us);
+                agent.member.on_called(&mut links, link, (post, key), &first, local_us, &mut deeds);
             }
             Happening::Record(link, record) => {
                 agent.member.on_record(&mut links, link, &record, local_us, &mut deeds);
                 came = Some((link, record));
             }
-            Happening::Gone(link) => agent.member.on_gone(link, local_us, &mut deeds),
+            Happening::Gone(link) => agent.member.on_gone(&mut links, link, local_us, &mut deeds),
         }
         let children = agent.member.children().count();
         let fits = children <= before || children <= agent.limit;
@@ -64,6 +64,12 @@ impl Trees {
                 Deed::Forget(post) => agent.tell_gather("gone", post.to_string(), farm_us),
                 Deed::BeginAnew => agent.tell_gather("anew", String::new(), farm_us),
                 Deed::Heed => agent.heed(farm_us),
+                // Alarms and questions from afar are for real processes.
+                Deed::Arrived(_)
+                | Deed::Alarms(..)
+                | Deed::AlarmAcks(_)
+                | Deed::Control(_)
+                | Deed::Answer(_) => {}
                 Deed::Tell(state, parent) => {
                     let news = News::State(state, parent);
                     self.agenda.at(self.now_us + 100, What::Tell(agent.place, agent.process, news));

@@ -14,6 +14,7 @@ use starfarm_protocol::orders::FRONT_LEVEL;
 use super::agenda::What;
 use super::clock::Clock;
 use super::model::SECOND_US;
+use super::node::machine;
 use super::post::period_of;
 use super::root::{FarmNode, Root};
 use super::wires::{Mine, Who};
@@ -40,7 +41,8 @@ impl Trees {
         let (who, incarnation) = (Who(self.processes), self.incarnation);
         let clock = Clock::new(self.now_us, EPOCH_US + self.now_us - behind_us, 0);
         let settings = Settings { fanout: self.model.fanout, ..Settings::default() };
-        let front = Front::new(self.key.clone(), u64::from(incarnation)).with(settings);
+        let front = Front::new(self.key.clone(), u64::from(incarnation), machine(self.scheduler_host()))
+            .with(settings);
         // Its journal knows all nodes.
         let known = self.nodes.iter().filter(|node| node.life > 0);
         let farm = known.map(|node| (node.name.clone(), FarmNode::default())).collect();
@@ -147,7 +149,8 @@ impl Trees {
                 }
                 Said::Standing(standing) => root.front.on_standing(standing, now_us),
                 Said::Gone(post) => root.on_gone(post),
-                Said::Nothing => {}
+                Said::Alarms(..) | Said::AlarmAcks(..) | Said::Part(..) | Said::Answer(_) | Said::Nothing => {
+                }
             },
             Happening::Gone(link) => {
                 let post = root.children.gone(link);

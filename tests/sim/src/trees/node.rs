@@ -49,7 +49,7 @@ impl Node {
             is_up: false,
             is_away: true,
             clock: Clock::new(0, 0, 0),
-            posts: Posts::new(machine(host), true),
+            posts: Posts::new(machine(host), (true, false)),
             calls: Calls::default(),
             said: None,
             starting: BTreeSet::new(),
@@ -62,7 +62,8 @@ impl Node {
     }
 }
 
-fn machine(host: usize) -> Host {
+/// A machine.
+pub(super) fn machine(host: usize) -> Host {
     Host { name: format!("host-{host:05}"), id: host as u64 }
 }
 

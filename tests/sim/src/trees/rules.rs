@@ -92,7 +92,7 @@ impl Trees {
         rule(back_ends == live.len(), "at rest each node has a back end", || {
             format!("{back_ends} for {} nodes", live.len())
         })?;
-        let posts = front.posts().count();
+        let posts = front.posts().chain(front.roots()).count();
         rule(self.agents.len() == posts, "at rest there is a process for each post and no other", || {
             format!("{} for {posts}", self.agents.len())
         })?;

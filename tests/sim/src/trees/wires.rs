@@ -182,6 +182,13 @@ impl Links for Mine<'_> {
         }
     }
 
+    fn open(&mut self, link: LinkId, lane: Lane, message: &Message<'_>, now_us: u64) {
+        if let Some(end) = self.0.end(link, self.1) {
+            end.pipe.open(lane, message, now_us);
+            self.0.dirty.insert(link);
+        }
+    }
+
     fn send_data(&mut self, link: LinkId, waiting: &mut Sending, now_us: u64) {
         if let Some(end) = self.0.end(link, self.1) {
             end.pipe.send_data(waiting, now_us);

@@ -8,7 +8,7 @@ use super::*;
 use crate::failure::{Exit, Failure};
 
 fn look(after: u64, whole: Option<Subject>) -> Vec<Ask> {
-    vec![Ask::Look { after, whole }]
+    vec![Ask::Look { after, shows: whole.map_or(Shows::Nothing, Shows::Whole) }]
 }
 
 fn job_verb(id: u64, command: JobCommand) -> Vec<Ask> {
@@ -25,6 +25,46 @@ fn the_farm_is_looked_at_once_an_interval_and_never_twice_at_a_time() {
     assert_eq!(seat.passes(SECOND * 9), [], "the last one is not answered yet");
     seat.sees(Picture { events: events(7..=8), ..picture() });
     assert_eq!(seat.asks(), look(8, None), "it is late already");
+}
+
+#[test]
+fn the_tree_is_asked_for_while_it_is_shown() {
+    let mut seat = Seat::new(false, 80, 24);
+    seat.press("t").shows("waiting for the tree");
+    assert_eq!(seat.asks(), [Ask::Look { after: 6, shows: Shows::Tree }]);
+    seat.sees(Picture { tree: Some(Ok(tree())), ..picture() });
+    for words in ["live: 38 back ends, 1 CPs", "post", "received", "lab-2 ", "21 more lines"] {
+        seat.shows(words);
+    }
+    seat.shows_not("lab-39");
+    // The headings stay where they are.
+    seat.press("<end>").shows("lab-39");
+    seat.shows("received");
+    seat.shows_not("more lines");
+    // What a look brings that was asked for before is no reason to forget the tree.
+    seat.sees(picture());
+    seat.shows("lab-39");
+    seat.press("p").shows("p pauses a job");
+    seat.press("t").shows("JOBS");
+    seat.passes(SECOND);
+    seat.press("t");
+    seat.sees(Picture { tree: Some(Err("there is no tree".into())), ..picture() });
+    seat.shows("there is no tree");
+    seat.press("<esc>").shows("JOBS");
+}
+
+#[test]
+fn what_was_used_of_late_is_a_line() {
+    let mut seat = Seat::new(false, 80, 40);
+    seat.press("<enter>");
+    seat.sees(Picture { whole: Some(whole(job_4())), ..picture() });
+    seat.shows("cpu, last 2 min");
+    seat.shows("0 to 3.00");
+    seat.shows("███▇▇▇▇▆▆▆▆▅▅    ▄▄▃▃▃▃▂▂▂▂▃▃");
+    let mut blank = whole(job_4());
+    blank.line = Some(UsageLine::default());
+    seat.sees(Picture { whole: Some(blank), ..picture() });
+    seat.shows_not("last 2 min");
 }
 
 #[test]
@@ -105,7 +145,7 @@ fn where_the_speed_was_measured_is_told_as_job_explain_does() {
 #[test]
 fn hints_that_have_no_room_are_left_out_whole() {
     let mut seat = Seat::new(false, 60, 15);
-    seat.shows("\n? help  q quit  / filter  s sort  p pause  c cancel\n");
+    seat.shows("\n? help  q quit  / filter  s sort  p pause  c cancel  t tree\n");
     seat.press("<enter>").shows("scroll, 12 more lines  p pause\n");
     seat.hears(Input::Resize(80, 24));
     seat.press("<esc>")
@@ -228,7 +268,7 @@ fn a_job_and_a_node_are_opened_and_left() {
     seat.shows("specification");
     seat.sees(Picture { whole: Some(whole(job_4())), events: Vec::new(), ..picture() });
     seat.shows("why                It is as it should be.");
-    seat.shows("↑↓ scroll, 7 more lines");
+    seat.shows("↑↓ scroll, 9 more lines");
     seat.press("p").shows("pause job 4");
     seat.press("n<pgdn><pgdn><end>").shows("- It is made up.");
     seat.press("<end><up>");

@@ -1,0 +1,256 @@
+//! The file of a node's own agent, and that of the whole farm, as text: TOML, read into a [`Config`] with the place of each
+//! thing. Whether a graph can be made of it is checked elsewhere.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use starfarm_agent_core::config::{At, Config, EdgeEntry, StageEntry, TimerEntry, Wrong};
+use toml::de::{DeTable, DeValue};
+
+/// What may stand in a node's own file.
+const OWN_KEYS: [&str; 6] = ["modules", "start", "stage", "edge", "timer", "service"];
+/// The start stage that a file is for unless it says another.
+const START: &str = "config";
+/// Longest period, in seconds.
+const EVERY_MAX: f64 = 1e9;
+/// Words of a service's command line, at most.
+const WORDS_MAX: usize = 1_000;
+
+/// A file that cannot be used: where, and why.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FileError {
+    file: String,
+    /// Line and column, from 1; columns are characters.
+    place: Option<(usize, usize)>,
+    why: String,
+}
+
+impl fmt::Display for FileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { file, place, why } = self;
+        match place {
+            Some((line, column)) => write!(f, "{file}:{line}:{column}: {why}"),
+            None => write!(f, "{file}: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for FileError {}
+
+impl FileError {
+    /// One of the file as a whole.
+    pub(crate) fn whole(file: &str, why: impl Into<String>) -> Self {
+        Self { file: file.to_owned(), place: None, why: why.into() }
+    }
+
+    /// At a byte of its text.
+    pub(crate) fn at(file: &str, text: &str, Wrong { at, why }: Wrong) -> Self {
+        let before = text.get(..at).unwrap_or(text);
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        let line = before.bytes().filter(|byte| *byte == b'\n').count() + 1;
+        let place = Some((line, before[line_start..].chars().count() + 1));
+        Self { file: file.to_owned(), place, why }
+    }
+}
+
+/// What a file says.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(crate) struct Said {
+    pub(crate) config: Config,
+    pub(crate) services: Vec<ServiceEntry>,
+    /// Modules that are files: as they are written, and where they are.
+    pub(crate) libraries: Vec<At<PathBuf>>,
+}
+
+/// A program beside the agent.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct ServiceEntry {
+    pub(crate) name: At<String>,
+    pub(crate) program: Vec<String>,
+}
+
+type Value<'t> = toml::Spanned<DeValue<'t>>;
+type Read<T> = Result<T, Wrong>;
+
+fn wrong<T>(at: usize, why: impl Into<String>) -> Read<T> {
+    Err(Wrong { at, why: why.into() })
+}
+
+/// Reads a node's own file. Paths in it are relative to `base`.
+pub(crate) fn read(text: &str, base: &Path) -> Read<Said> {
+    let table = DeTable::parse(text).map_err(|error| Wrong {
+        at: error.span().map_or(text.len(), |span| span.start),
+        why: format!("this is not TOML: {}", error.message().trim_end()),
+    })?;
+    let root = Table { name: "the file", at: 0, table: table.get_ref() };
+    root.only(&OWN_KEYS)?;
+    let mut said = Said::default();
+    if let Some(modules) = root.get("modules") {
+        let modules = strings(modules, "modules")?;
+        let files = modules.iter().filter(|At(_, name)| name.contains('/'));
+        said.libraries = files.map(|At(at, name)| At(*at, base.join(name))).collect();
+        said.config.modules = Some(modules);
+    }
+    if let Some(start) = root.get("start") {
+        let At(at, name) = string(start, "start")?;
+        if name != START {
+            return wrong(at, format!("there is no start stage `{name}`: it is `{START}`"));
+        }
+    }
+    said.config.stages = root.tables("stage")?.iter().map(stage).collect::<Read<_>>()?;
+    said.config.edges = root.tables("edge")?.iter().map(edge).collect::<Read<_>>()?;
+    said.config.timers = root.tables("timer")?.iter().map(timer).collect::<Read<_>>()?;
+    said.services = root.tables("service")?.iter().map(|of| service(of, base)).collect::<Read<_>>()?;
+    Ok(said)
+}
+
+/// A table, and what it is called.
+struct Table<'t> {
+    name: &'static str,
+    at: usize,
+    table: &'t DeTable<'t>,
+}
+
+impl<'t> Table<'t> {
+    fn get(&self, key: &str) -> Option<&'t Value<'t>> {
+        self.table.iter().find(|(known, _)| known.get_ref() == key).map(|(_, value)| value)
+    }
+
+    fn require(&self, key: &str, example: &str) -> Read<&'t Value<'t>> {
+        let missing = || Wrong { at: self.at, why: format!("{} needs `{key}`: add {example}", self.name) };
+        self.get(key).ok_or_else(missing)
+    }
+
+    fn only(&self, known: &[&str]) -> Read<()> {
+        let unknown = self.table.keys().find(|key| !known.contains(&key.get_ref().as_ref()));
+        unknown.map_or(Ok(()), |key| {
+            let why =
+                format!("unknown key `{}` in {}: it has {}", key.get_ref(), self.name, known.join(", "));
+            wrong(key.span().start, why)
+        })
+    }
+
+    /// The tables of an array of tables, if it is there.
+    fn tables(&self, key: &'static str) -> Read<Vec<Table<'t>>> {
+        let Some(value) = self.get(key) else { return Ok(Vec::new()) };
+        let title = match key {
+            "stage" => "[[stage]]",
+            "edge" => "[[edge]]",
+            "timer" => "[[timer]]",
+            _ => "[[service]]",
+        };
+        let not =
+            || Wrong { at: value.span().start, why: format!("write {title} before each of its tables") };
+        let all = value.get_ref().as_array().ok_or_else(not)?;
+        let table = |value: &'t Value<'t>| {
+            let at = value.span().start;
+            let table = value.get_ref().as_table().ok_or_else(not)?;
+            Ok(Table { name: title, at, table })
+        };
+        all.iter().map(table).collect()
+    }
+}
+
+fn string(value: &Value<'_>, key: &str) -> Read<At<String>> {
+    let at = value.span().start;
+    match value.get_ref().as_str() {
+        Some(text) => Ok(At(at, text.to_owned())),
+        None => wrong(at, format!("`{key}` is a string in quotes")),
+    }
+}
+
+fn strings(value: &Value<'_>, key: &str) -> Read<Vec<At<String>>> {
+    match value.get_ref().as_array() {
+        Some(all) => all.iter().map(|one| string(one, key)).collect(),
+        None => wrong(value.span().start, format!("`{key}` is a list of strings in quotes")),
+    }
+}
+
+fn stage(table: &Table<'_>) -> Read<StageEntry> {
+    table.only(&["name", "type", "set"])?;
+    let name = string(table.require("name", "name = \"cpu\"")?, "name")?;
+    let type_name = string(table.require("type", "type = \"cpuload\"")?, "type")?;
+    let mut settings = Vec::new();
+    if let Some(set) = table.get("set") {
+        let Some(set) = set.get_ref().as_table() else {
+            return wrong(set.span().start, "`set` is a table, as { match = \"cpu\" }");
+        };
+        for (key, value) in set.iter() {
+            let At(at, text) = scalars(value, key.get_ref())?;
+            settings.push((At(at, key.get_ref().to_string()), text));
+        }
+    }
+    Ok(StageEntry { name, type_name, settings })
+}
+
+/// A setting's value as stages take it: text; of a list, with commas between.
+fn scalars(value: &Value<'_>, key: &str) -> Read<At<String>> {
+    let at = value.span().start;
+    match value.get_ref() {
+        DeValue::Array(all) if all.iter().all(|one| !matches!(one.get_ref(), DeValue::Array(_))) => {
+            let all: Vec<_> = all.iter().map(|one| scalars(one, key)).collect::<Read<_>>()?;
+            Ok(At(at, all.into_iter().map(|At(_, text)| text).collect::<Vec<_>>().join(",")))
+        }
+        DeValue::String(text) => Ok(At(at, text.to_string())),
+        DeValue::Boolean(on) => Ok(At(at, if *on { "on" } else { "off" }.to_owned())),
+        DeValue::Float(float) => Ok(At(at, float.as_str().to_owned())),
+        DeValue::Integer(integer) => match i64::from_str_radix(integer.as_str(), integer.radix()) {
+            Ok(number) => Ok(At(at, number.to_string())),
+            Err(_) => wrong(at, format!("`{key}` does not fit into 64 bits")),
+        },
+        _ => wrong(at, format!("`{key}` is a string, a number, true, false, or a list of these")),
+    }
+}
+
+fn edge(table: &Table<'_>) -> Read<EdgeEntry> {
+    table.only(&["from", "to"])?;
+    let from = string(table.require("from", "from = \"cpu.out\"")?, "from")?;
+    let to = string(table.require("to", "to = \"system.in\"")?, "to")?;
+    Ok(EdgeEntry { from, to })
+}
+
+fn timer(table: &Table<'_>) -> Read<TimerEntry> {
+    table.only(&["name", "every", "subscribers"])?;
+    let name = string(table.require("name", "name = \"second\"")?, "name")?;
+    let value = table.require("every", "every = 1.0")?;
+    let (at, every) = (value.span().start, value.get_ref());
+    let seconds: Option<f64> = match every {
+        DeValue::Integer(integer) => {
+            i64::from_str_radix(integer.as_str(), integer.radix()).ok().map(|of| of as f64)
+        }
+        DeValue::Float(float) => float.as_str().replace('_', "").parse().ok(),
+        _ => None,
+    };
+    let Some(seconds) = seconds.filter(|seconds| (0.0..=EVERY_MAX).contains(seconds)) else {
+        return wrong(at, format!("`every` is a number of seconds, up to {EVERY_MAX}"));
+    };
+    let subscribers = table.get("subscribers").map(|all| strings(all, "subscribers")).transpose()?;
+    let every_us = At(at, (seconds * 1e6).round() as u64);
+    Ok(TimerEntry { name, every_us, subscribers: subscribers.unwrap_or_default() })
+}
+
+fn service(table: &Table<'_>, base: &Path) -> Read<ServiceEntry> {
+    table.only(&["name", "program"])?;
+    let name = string(table.require("name", "name = \"switch\"")?, "name")?;
+    let value = table.require("program", "program = [\"./read_switch.sh\"]")?;
+    let mut words = strings(value, "program")?;
+    if words.is_empty() || words.len() > WORDS_MAX || words[0].1.is_empty() {
+        return wrong(
+            value.span().start,
+            "`program` is a program and its arguments, as [\"./read_switch.sh\"]",
+        );
+    }
+    if let Some(At(at, _)) = words.iter().find(|At(_, word)| word.contains('\0')) {
+        return wrong(*at, "a word of a command line has no byte 0");
+    }
+    let At(at, program) = &mut words[0];
+    if program.contains('/') {
+        // Without the `./` that it is written with.
+        let path: PathBuf = base.join(&program).components().collect();
+        if !path.is_file() {
+            return wrong(*at, format!("there is no program {}", path.display()));
+        }
+        *program = path.display().to_string();
+    }
+    Ok(ServiceEntry { name, program: words.into_iter().map(|At(_, word)| word).collect() })
+}

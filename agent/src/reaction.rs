@@ -1,0 +1,191 @@
+//! What is done when there is an alarm: a program of the user's runs, once for each.
+
+use std::collections::VecDeque;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use starfarm_protocol::link::Alarm;
+
+/// So many programs run at once, and so many wait; for alarms beyond that none is run, which is said.
+const RUNNING_MAX: usize = 4;
+const WAITING_MAX: usize = 1_000;
+/// One that runs for longer is ended.
+const LIMIT: Duration = Duration::from_secs(60);
+/// How often it is looked whether one has ended.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Has a program run by a thread that waits for it.
+pub(crate) struct Reaction(SyncSender<Alarm>);
+
+impl Reaction {
+    /// By that program.
+    ///
+    /// # Errors
+    /// There is no thread to be had.
+    pub(crate) fn start(program: PathBuf) -> std::io::Result<Self> {
+        Self::within(program, LIMIT)
+    }
+
+    fn within(program: PathBuf, limit: Duration) -> std::io::Result<Self> {
+        let (to, alarms) = sync_channel(WAITING_MAX);
+        std::thread::Builder::new()
+            .name("reaction".into())
+            .spawn(move || run_all(&program, limit, &alarms))?;
+        Ok(Self(to))
+    }
+
+    /// Runs it for an alarm, as soon as there is room.
+    pub(crate) fn run(&mut self, alarm: Alarm) {
+        if let Err(error) = self.0.try_send(alarm) {
+            starfarm_net::say(&format!("too many alarms: no program runs for one of them ({error})"));
+        }
+    }
+}
+
+fn run_all(program: &Path, limit: Duration, alarms: &Receiver<Alarm>) {
+    let (mut running, mut waiting) = (Vec::<(Child, Instant)>::new(), VecDeque::new());
+    loop {
+        let is_idle = running.is_empty() && waiting.is_empty();
+        let next = if is_idle { alarms.recv().map_err(|_| true) } else { next_soon(alarms) };
+        match next {
+            Ok(alarm) => waiting.push_back(alarm),
+            // The agent has ended; what runs for it goes on to its end.
+            Err(true) => return,
+            Err(false) => {}
+        }
+        running.retain_mut(|(child, since)| goes_on(child, *since, limit));
+        while running.len() < RUNNING_MAX
+            && let Some(alarm) = waiting.pop_front()
+        {
+            match start(program, &alarm) {
+                Ok(child) => running.push((child, Instant::now())),
+                Err(error) => {
+                    let program = program.display();
+                    starfarm_net::say(&format!("the program for alarms, {program}, cannot be run: {error}"));
+                }
+            }
+        }
+    }
+}
+
+fn next_soon(alarms: &Receiver<Alarm>) -> Result<Alarm, bool> {
+    alarms.recv_timeout(LOOK).map_err(|error| error == RecvTimeoutError::Disconnected)
+}
+
+fn start(program: &Path, alarm: &Alarm) -> std::io::Result<Child> {
+    let key = &alarm.key;
+    let mut command = Command::new(program);
+    command
+        .env("STARFARM_ALARM_ID", alarm.id())
+        .env("STARFARM_ALARM_NODE", &alarm.node)
+        .env("STARFARM_ALARM_SENSOR", &key.sensor)
+        .env("STARFARM_ALARM_LEVEL", alarm.level.map_or("over", |level| level.word()))
+        .env("STARFARM_ALARM_VALUE", alarm.value.map(|value| value.to_string()).unwrap_or_default())
+        .env("STARFARM_ALARM_TEXT", &alarm.text)
+        .process_group(0)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null());
+    command.spawn()
+}
+
+/// It has not ended, by itself or for having run for too long.
+fn goes_on(child: &mut Child, since: Instant, limit: Duration) -> bool {
+    if !matches!(child.try_wait(), Ok(None)) {
+        return false;
+    }
+    if since.elapsed() >= limit {
+        if let Some(group) = Pid::from_raw(child.id().cast_signed()) {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+        let _ = child.wait();
+        return false;
+    }
+    true
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    use starfarm_protocol::link::{AlarmKey, AlarmLevel};
+    use starfarm_protocol::orders::PostId;
+
+    use super::*;
+
+    /// A program in a folder of its own, and where it notes what it does.
+    fn program(name: &str, body: &str) -> (PathBuf, PathBuf) {
+        let folder = std::env::temp_dir().join(format!("starfarm-reaction-{}-{name}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let (program, notes) = (folder.join("program"), folder.join("notes"));
+        fs::write(&program, format!("#!/bin/sh\n{}", body.replace("NOTES", notes.to_str().unwrap())))
+            .unwrap();
+        fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+        (program, notes)
+    }
+
+    fn alarm(sensor: &str) -> Alarm {
+        Alarm {
+            key: AlarmKey { origin: PostId(7), sensor: sensor.into() },
+            episode: 5,
+            version: 1,
+            level: Some(AlarmLevel::Critical),
+            drains: false,
+            reacted: false,
+            value: Some(0.5),
+            node: "n1".into(),
+            text: "it is full; $(touch x)".into(),
+        }
+    }
+
+    fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+        let start = Instant::now();
+        while !is_so() {
+            assert!(start.elapsed() < Duration::from_secs(60), "waited in vain until {what}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    #[test]
+    fn a_program_hears_what_an_alarm_is_about() {
+        let (program, notes) =
+            program("hears", "env | grep ^STARFARM_ALARM_ | sort > NOTES.new; mv NOTES.new NOTES\n");
+        Reaction::start(program).unwrap().run(alarm("disk"));
+        until("the program was run", || notes.exists());
+        let said = fs::read_to_string(&notes).unwrap();
+        let all = [
+            "ID=7-disk-5",
+            "LEVEL=critical",
+            "NODE=n1",
+            "SENSOR=disk",
+            "TEXT=it is full; $(touch x)",
+            "VALUE=0.5",
+        ];
+        assert_eq!(said, all.map(|of| format!("STARFARM_ALARM_{of}\n")).concat());
+        fs::remove_dir_all(notes.parent().unwrap()).unwrap();
+    }
+
+    #[test]
+    fn one_that_hangs_is_ended_with_all_that_it_started_and_others_run_meanwhile() {
+        let body = "echo $STARFARM_ALARM_SENSOR >> NOTES\n[ $STARFARM_ALARM_SENSOR = quick ] || sleep 5\n";
+        let (program, notes) = program("hangs", body);
+        let mut reaction = Reaction::within(program, Duration::from_secs(1)).unwrap();
+        // More than run at once.
+        (0..=RUNNING_MAX).for_each(|_| reaction.run(alarm("slow")));
+        reaction.run(alarm("quick"));
+        until("all were run", || fs::read_to_string(&notes).is_ok_and(|said| said.ends_with("quick\n")));
+        fs::remove_dir_all(notes.parent().unwrap()).unwrap();
+    }
+
+    #[test]
+    fn one_that_is_not_there_costs_nothing() {
+        let mut reaction = Reaction::start("/nowhere/at/all".into()).unwrap();
+        reaction.run(alarm("disk"));
+        reaction.run(alarm("disk"));
+    }
+}

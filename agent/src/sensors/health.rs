@@ -1,0 +1,93 @@
+//! `health`: what is wrong with the machine. Whenever its timer fires it looks at the file system of the worker's state, at
+//! memory, at what memory, fans and network interfaces report of errors, and at temperatures. For each it says how bad it is: at
+//! first if it is bad, and whenever that changes. What cannot be read is not bad.
+//!
+//! | sensor | warning | critical | read from |
+//! | --- | --- | --- | --- |
+//! | `disk` | 5 % or 1 GiB is free, whichever is less | 1 % or 256 MiB | `statvfs` |
+//! | `memory` | 5 % is available, or all processes wait for it 20 % of the time | 2 %, or 60 % | `/proc/meminfo`, `/proc/pressure/memory` |
+//! | `memory-errors` | some were corrected in the last 10 minutes | some were not | `/sys/devices/system/edac` |
+//! | `temperature` | a part is at its greatest | it is at its critical one | `/sys/class/hwmon` |
+//! | `fan` | one stands still or is at fault | | `/sys/class/hwmon` |
+//! | `link-errors` | an interface has 10 or more in two looks | | `/sys/class/net` |
+//!
+//! What is bad is over only when it is clearly better: a quarter more is free than where it began, it is 3 K cooler, and so on.
+
+mod disk;
+mod errors;
+mod found;
+mod hwmon;
+mod memory;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use starfarm_agent_core::{Context, Module, Stage, Type, ids};
+use starfarm_protocol::link::AlarmLevel;
+
+use self::found::{Found, Look};
+use super::measure::{Measure, OUT, PROC, Sensor};
+
+const SYS: &str = "/sys";
+
+/// This sensor.
+pub const MODULE: Module = Module {
+    name: Health::NAME,
+    types: &[Type { name: Health::NAME, new: || stage(Path::new(PROC), Path::new(SYS)) }],
+};
+
+/// One that reads below these folders as if they were /proc and /sys.
+pub fn stage(proc: &Path, sys: &Path) -> Box<dyn Stage> {
+    let looks: [Box<dyn Look>; 5] = [
+        Box::new(memory::Memory::new(proc)),
+        Box::new(errors::MemoryErrors::new(sys)),
+        Box::new(hwmon::Temperature::new(sys)),
+        Box::new(hwmon::Fan::new(sys)),
+        Box::new(errors::LinkErrors::new(sys)),
+    ];
+    Box::new(Sensor(Health { disk: disk::Disk::default(), looks, said: BTreeMap::new() }))
+}
+
+struct Health {
+    disk: disk::Disk,
+    looks: [Box<dyn Look>; 5],
+    /// How bad each is, as it was said last.
+    said: BTreeMap<&'static str, AlarmLevel>,
+}
+
+impl Measure for Health {
+    const NAME: &'static str = "health";
+
+    fn measure(&mut self, context: &mut Context<'_>) {
+        let Self { disk, looks, said } = self;
+        let looks = looks.iter_mut().map(|look| &mut **look as &mut dyn Look);
+        for look in [disk as &mut dyn Look].into_iter().chain(looks) {
+            let sensor = look.sensor();
+            let was = said.get(sensor).copied();
+            let Some(Found { level, value, text }) = look.look(was, context.now_us()) else { continue };
+            if level == was {
+                continue;
+            }
+            match level {
+                Some(level) => drop(said.insert(sensor, level)),
+                None => drop(said.remove(sensor)),
+            }
+            context.emit(OUT, |message| {
+                message.put(ids::SENSOR, sensor.as_bytes());
+                message.put_number(ids::ALARM_LEVEL, level.map_or(0, |level| level as u64));
+                value.into_iter().for_each(|value| message.put_number(ids::ALARM_VALUE, value.to_bits()));
+                message.put(ids::ALARM_TEXT, text.as_bytes());
+            });
+        }
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
+        match key {
+            "disk" => {
+                self.disk = disk::Disk::of(PathBuf::from(value));
+                Ok(())
+            }
+            _ => Err(format!("`health` has no setting `{key}`, but `disk`, a folder of the disk to look at")),
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Errors that the kernel counts: of memory (EDAC), and of network interfaces.
+
+use std::path::{Path, PathBuf};
+
+use starfarm_protocol::link::AlarmLevel;
+
+use super::found::{Found, Look};
+
+/// After the last error of memory all is well again after so long.
+const QUIET_US: u64 = 600_000_000;
+/// Errors of an interface between two looks that are too many.
+const LINK_ERRORS: u64 = 10;
+
+/// The number in a file.
+pub(super) fn number(path: &Path) -> Option<i64> {
+    std::fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+/// Folders of a folder whose names begin so, in order.
+pub(super) fn folders(of: &Path, prefix: &str) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(of) else { return Vec::new() };
+    let named = |path: &PathBuf| {
+        path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(prefix))
+    };
+    let mut all: Vec<_> = entries.filter_map(|entry| Some(entry.ok()?.path())).filter(named).collect();
+    all.sort_unstable();
+    all
+}
+
+pub(super) struct MemoryErrors {
+    folder: PathBuf,
+    /// Corrected ones and others, as they were counted last, and when the last of each came.
+    counted: Option<[u64; 2]>,
+    last_us: [Option<u64>; 2],
+}
+
+impl MemoryErrors {
+    pub(super) fn new(sys: &Path) -> Self {
+        Self { folder: sys.join("devices/system/edac/mc"), counted: None, last_us: [None; 2] }
+    }
+
+    fn count(&self) -> Option<[u64; 2]> {
+        let controllers = folders(&self.folder, "mc");
+        let sum = |name: &str| -> Option<u64> {
+            let counts = controllers.iter().filter_map(|folder| number(&folder.join(name))?.try_into().ok());
+            counts.reduce(|a: u64, b| a.saturating_add(b))
+        };
+        Some([sum("ce_count")?, sum("ue_count")?])
+    }
+}
+
+impl Look for MemoryErrors {
+    fn sensor(&self) -> &'static str {
+        "memory-errors"
+    }
+
+    fn look(&mut self, _: Option<AlarmLevel>, now_us: u64) -> Option<Found> {
+        let counted = self.count()?;
+        let before = self.counted.replace(counted)?;
+        for at in 0..2 {
+            if counted[at] > before[at] {
+                self.last_us[at] = Some(now_us);
+            }
+        }
+        let is_recent = |at: usize| self.last_us[at].is_some_and(|last_us| last_us + QUIET_US > now_us);
+        let text =
+            |count: u64, kind: &str| format!("{count} errors of memory, {kind}, since the machine started");
+        Some(if is_recent(1) {
+            Found::bad(AlarmLevel::Critical, counted[1] as f64, text(counted[1], "not corrected"))
+        } else if is_recent(0) {
+            Found::bad(AlarmLevel::Warning, counted[0] as f64, text(counted[0], "corrected"))
+        } else {
+            Found::well()
+        })
+    }
+}
+
+pub(super) struct LinkErrors {
+    folder: PathBuf,
+    counted: Vec<(PathBuf, u64)>,
+}
+
+impl LinkErrors {
+    pub(super) fn new(sys: &Path) -> Self {
+        Self { folder: sys.join("class/net"), counted: Vec::new() }
+    }
+}
+
+impl Look for LinkErrors {
+    fn sensor(&self) -> &'static str {
+        "link-errors"
+    }
+
+    fn look(&mut self, was: Option<AlarmLevel>, _: u64) -> Option<Found> {
+        let count = |folder: PathBuf| {
+            let of = |name: &str| number(&folder.join("statistics").join(name));
+            let errors = of("rx_errors")?.saturating_add(of("tx_errors")?);
+            Some((folder, errors.try_into().ok()?))
+        };
+        let counted: Vec<_> = folders(&self.folder, "").into_iter().filter_map(count).collect();
+        let before = std::mem::replace(&mut self.counted, counted);
+        let more = self.counted.iter().filter_map(|(folder, errors)| {
+            let known = before.iter().find(|(of, _)| of == folder)?.1;
+            Some((errors.checked_sub(known)?, folder))
+        });
+        let (most, folder) = more.max()?;
+        // One that has them still has them, if fewer.
+        let bad = if was.is_some() { 1 } else { LINK_ERRORS };
+        if most < bad {
+            return Some(Found::well());
+        }
+        let name = folder.file_name().unwrap_or_default().to_string_lossy();
+        let text = format!("{most} errors of the network interface {name} in 2 s");
+        Some(Found::bad(AlarmLevel::Warning, most as f64, text))
+    }
+}

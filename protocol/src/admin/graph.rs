@@ -1,0 +1,50 @@
+//! An agent's graph, as people and programs see it.
+
+use serde::{Deserialize, Serialize};
+
+/// The stages, edges and timers of an agent.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct GraphInfo {
+    /// Stages, by number.
+    pub stages: Vec<StageInfo>,
+    /// Edges, by the stage that they lead from.
+    pub edges: Vec<EdgeInfo>,
+    /// Timers, by name.
+    pub timers: Vec<GraphTimer>,
+}
+
+/// A stage.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct StageInfo {
+    /// No other one of this agent ever has its number.
+    pub number: u64,
+    /// Its name, if it has one.
+    pub name: Option<String>,
+    /// Its type.
+    #[serde(rename = "type")]
+    pub type_name: String,
+}
+
+/// An edge, from an output of a stage to an input of another.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct EdgeInfo {
+    /// The number of the stage that it leads from.
+    pub from: u64,
+    /// The output.
+    pub output: String,
+    /// The number of the stage that it leads to.
+    pub to: u64,
+    /// The input.
+    pub input: String,
+}
+
+/// A timer.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct GraphTimer {
+    /// Its name.
+    pub name: String,
+    /// Its period; null where it fires once.
+    pub period_seconds: Option<f64>,
+    /// The numbers of the stages that it fires for.
+    pub subscribers: Vec<u64>,
+}

@@ -1,0 +1,143 @@
+//! What somebody must know: a disk that fills is an alarm, known within seconds by two ways, and a program runs once for it.
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use starfarm_e2e::machines::Machines;
+use starfarm_e2e::power::Disk;
+use starfarm_e2e::{Farm, Signal, running_with, skip, until, until_some};
+
+/// A program that notes for what it was run.
+struct Pager {
+    program: PathBuf,
+    notes: PathBuf,
+}
+
+impl Pager {
+    fn of(farm: &Farm) -> Self {
+        let notes = farm.temp().path().join("notes");
+        let line = "$STARFARM_ALARM_NODE $STARFARM_ALARM_SENSOR $STARFARM_ALARM_LEVEL";
+        let program =
+            farm.temp().write("pager.sh", format!("#!/bin/sh\necho {line} >> {}\n", notes.display()));
+        fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+        Self { program, notes }
+    }
+
+    fn program(&self) -> &str {
+        self.program.to_str().unwrap()
+    }
+
+    /// For what it was run, that is about this.
+    fn ran_for(&self, what: &str) -> usize {
+        let notes = fs::read_to_string(&self.notes).unwrap_or_default();
+        notes.lines().filter(|line| line.contains(what)).count()
+    }
+}
+
+/// Fills a disk of 24 MiB.
+fn fill(disk: &Path) {
+    fs::write(disk.join("much"), vec![7; (24 << 20) - (160 << 10)]).unwrap();
+}
+
+/// The alarm about a disk, if one stands.
+fn disk_alarm(farm: &Farm) -> Option<Value> {
+    let alarms = farm.ask(&["monitor", "alarms"]);
+    alarms["alarms"].as_array().unwrap().iter().find(|alarm| alarm["sensor"] == "disk").cloned()
+}
+
+fn agents(of: &Path) -> Vec<i32> {
+    let is_agent = |pid: &u32| {
+        fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.starts_with(b"starfarm-agent"))
+    };
+    let all = running_with(&of.display().to_string());
+    all.into_iter().filter(is_agent).map(u32::cast_signed).collect()
+}
+
+#[test]
+fn a_disk_that_fills_is_an_alarm_a_program_runs_once_and_the_node_is_drained() {
+    let mut farm = Farm::start();
+    let disk = match Disk::tmpfs(&farm.worker_state("small"), 24 << 10) {
+        Ok(disk) => disk,
+        Err(lack) => {
+            let test = "a_disk_that_fills_is_an_alarm_a_program_runs_once_and_the_node_is_drained";
+            return skip("mount", test, &lack.0);
+        }
+    };
+    let pager = Pager::of(&farm);
+    farm.add_worker("small", &["--slots", "1", "--drain-on-alarm"]);
+    farm.add_worker("pager", &["--slots", "0", "--on-alarm", pager.program()]);
+    farm.until_nodes_up(2);
+    until("a node has a program", || farm.ask(&["monitor", "alarms"])["reacts"] == "pager");
+    assert_eq!(farm.ask(&["monitor", "alarms"])["path"], "single", "all is on one machine");
+    fill(disk.path());
+    let alarm =
+        until_some("the program was run", || disk_alarm(&farm).filter(|alarm| alarm["reacted"] == true));
+    assert_eq!((&alarm["node"], &alarm["level"]), (&"small".into(), &"critical".into()), "{alarm}");
+    assert!(alarm["text"].as_str().unwrap().contains("MiB are free on the disk of"), "{alarm}");
+    assert_eq!(farm.status()["alarms"][0]["id"], alarm["id"]);
+    farm.until_node("small", "draining");
+    // Whoever told of it ends, and tells of it again; so does whoever ran the program.
+    for agent in agents(farm.temp().path()) {
+        let pid = rustix::process::Pid::from_raw(agent).unwrap();
+        rustix::process::kill_process(pid, Signal::KILL).unwrap();
+    }
+    until("another process tells of it", || {
+        disk_alarm(&farm).is_some_and(|again| again["id"] != alarm["id"] && again["reacted"] == true)
+    });
+    assert_eq!(pager.ran_for("small disk critical"), 1);
+    fs::remove_file(disk.path().join("much")).unwrap();
+    until("it is over", || disk_alarm(&farm).is_none());
+    let shown = farm.cli(&["monitor", "alarms"]).exits(0).stdout.clone();
+    assert!(shown.contains("no alarm stands") && shown.contains("the program of pager runs"), "{shown}");
+    drop(farm);
+}
+
+#[test]
+fn an_alarm_has_a_way_that_does_without_the_scheduler() {
+    let machines = match Machines::lay(3) {
+        Ok(machines) => machines,
+        Err(why) => return skip("netns", "an_alarm_has_a_way_that_does_without_the_scheduler", &why),
+    };
+    let mut farm = Farm::start_in(Some(machines.name(0)), machines.address(0, 7117));
+    let disk = match Disk::tmpfs(&farm.worker_state("small"), 24 << 10) {
+        Ok(disk) => disk,
+        Err(lack) => {
+            return skip("mount", "an_alarm_has_a_way_that_does_without_the_scheduler", &lack.0);
+        }
+    };
+    let (pager, join) = (Pager::of(&farm), farm.state().join("worker.join"));
+    farm.add_worker_in(Some(machines.name(1)), "small", &join, &["--slots", "1"]);
+    let args = ["--slots", "0", "--on-alarm", pager.program()];
+    farm.add_worker_in(Some(machines.name(2)), "pager", &join, &args);
+    farm.until_nodes_up(2);
+    until("there are two ways", || farm.ask(&["monitor", "alarms"])["path"] == "double");
+    fill(disk.path());
+    until("it comes by both, and the program was run", || {
+        disk_alarm(&farm).is_some_and(|alarm| alarm["paths"] == 2 && alarm["reacted"] == true)
+    });
+    assert_eq!(pager.ran_for("small disk critical"), 1);
+    fs::remove_file(disk.path().join("much")).unwrap();
+    until("it is over", || disk_alarm(&farm).is_none());
+    farm.kill_scheduler();
+    fill(disk.path());
+    until("the program runs without the scheduler", || pager.ran_for("small disk critical") == 2);
+    until("it is an alarm that the scheduler is lost", || pager.ran_for("front critical") == 1);
+    farm.restart_scheduler();
+    until("the next scheduler knows that it was done", || {
+        disk_alarm(&farm).is_some_and(|alarm| alarm["reacted"] == true)
+    });
+    assert_eq!(pager.ran_for("small disk critical"), 2);
+    until("there are two ways", || farm.ask(&["monitor", "alarms"])["path"] == "double");
+    // The other root is lost with its machine.
+    machines.cable(2, false);
+    until("it is an alarm that the second root is lost", || {
+        let alarms = farm.ask(&["monitor", "alarms"]);
+        alarms["alarms"].as_array().unwrap().iter().any(|alarm| alarm["sensor"] == "second-root")
+    });
+    machines.cable(2, true);
+    until("there are two ways again", || farm.ask(&["monitor", "alarms"])["path"] == "double");
+    drop(farm);
+}
