@@ -155,7 +155,8 @@ mod tests {
             timer     every  fires for
             gather-3   once  #9
             period      1 s  cpuload wave
-        "#]].assert_eq(&text);
+        "#]]
+        .assert_eq(&text);
         assert_eq!(printed(Format::Quiet, |printer| printer.document(&graph())), "cpuload\nwave\n#9\n");
     }
 
@@ -176,6 +177,7 @@ mod tests {
               t1 -> s1 [style=dashed];
               t1 -> s4 [style=dashed];
             }
-        "##]].assert_eq(&dot("a\"b", &graph()));
+        "##]]
+        .assert_eq(&dot("a\"b", &graph()));
     }
 }
