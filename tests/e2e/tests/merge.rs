@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use starfarm_e2e::{Farm, alive, program, run, until, until_some};
+use starfarm_e2e::{Farm, alive, program, run, until};
 
 const NUMBERS: &str = "[space]\nkind = \"range\"\nfrom = 0\nto = 300\n[task]\nexecutor = \"command\"\n\
                        program = [\"sh\", \"-c\", \"echo $1\", \"-\", \"{}\"]\n";
@@ -173,10 +173,8 @@ fn a_merge_that_hangs_is_ended_and_a_stop_does_not_wait_for_one() {
     fs::write(&hang, format!("#!/bin/sh\necho $$ > {}; sleep 600\n", pid.display())).unwrap();
     let id = farm.submit_text(&with(""));
     until("it is merged", || state(&farm, &id) == "running");
-    // The shell empties the file before it writes.
-    let begun = until_some("it has begun", || {
-        fs::read_to_string(&pid).unwrap().trim().parse().ok().filter(|next: &u32| *next != begun)
-    });
+    until("it has begun", || fs::read_to_string(&pid).unwrap().trim() != begun.to_string());
+    let begun = fs::read_to_string(&pid).unwrap().trim().parse().unwrap();
     farm.cli(&["job", "delete", &id]).exits(0);
     until("it is ended", || !alive(begun));
 }
