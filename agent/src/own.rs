@@ -71,7 +71,11 @@ pub(crate) fn scratch() -> Runtime {
 }
 
 fn add(said: Said, runtime: &mut Runtime) -> Result<Vec<Started>, Wrong> {
-    let Said { config, services, .. } = said;
+    let Said { config, services, libraries, .. } = said;
+    if let Some(At(at, _)) = libraries.first() {
+        let why = "this release loads no modules from files: name those that are compiled in".to_owned();
+        return Err(Wrong { at: *at, why });
+    }
     config.check_modules(&graph::modules())?;
     let stages = config.stages.iter().map(|stage| &stage.name);
     let names = stages.chain(config.timers.iter().map(|timer| &timer.name));

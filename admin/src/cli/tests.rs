@@ -30,7 +30,7 @@ fn the_names_of_the_contract() {
         starfarm --farm --output --no-progress --color
         starfarm run JOB.toml PROGRAM --range --lines --grid --name --per --timeout-seconds --hang-seconds --retries --output-limit --max-failures --speculative --target-seconds --units-per-task --cwd --env --stdin --inputs --outputs --files-limit --unit-slots --memory --gpus --after --after-any --label --max-nodes --storage-limit --parallel --keep-order --joblog --resume-failed --halt --results --resume --slots --state --fresh --dir
         starfarm scheduler --state --listen --advertise --salvage --take-over --allow-network-file-system --low-water-mib --storage-limit --transfer-rate --keep-jobs-for --keep-jobs-below --checkpoint-seconds --log --no-log --log-segment-mib --log-segment-seconds --log-keep-mib --no-monitor --config --speed-step --heartbeat-seconds --suspect-seconds --lost-seconds --idle-seconds --reconnect-seconds --retry-targets --period-seconds
-        starfarm worker --join --probe --slots --devices --gpus --kernel-cache --memory --name --state --deadline --idle-exit --store --keep-failed --no-monitor --link-ports --no-peers --on-alarm --drain-on-alarm --verbose
+        starfarm worker --join --probe --slots --devices --gpus --kernel-cache --memory --name --state --deadline --idle-exit --store --keep-failed --no-monitor --link-ports --no-peers --on-alarm --drain-on-alarm --agent --agent-cpus --verbose
         starfarm submit JOB.toml PROGRAM --range --lines --grid --name --per --timeout-seconds --hang-seconds --retries --output-limit --max-failures --speculative --target-seconds --units-per-task --cwd --env --stdin --inputs --outputs --files-limit --unit-slots --memory --gpus --after --after-any --label --max-nodes --storage-limit --parallel --keep-order --joblog --resume-failed --halt --results --front --now --resume --wait --wait-paused --timeout --dir --dry-run
         starfarm jobs --state --label
         starfarm job
@@ -74,6 +74,8 @@ fn the_names_of_the_contract() {
         starfarm monitor follow --job --node --stream
         starfarm monitor alarms
         starfarm monitor metrics
+        starfarm monitor load FILE --check
+        starfarm monitor graph NODE --dot
         starfarm tree
         starfarm tree plan --hosts --strategy --fanout --topology
         starfarm tree form --strategy --fanout

@@ -207,7 +207,7 @@ mod tests {
         }
         let value = [3, b'a', b'.', b'b', 0, 0, 0, 0, 0, 0, 0xF8, 0xBF];
         assert_eq!(Triples::read(&written(one)).unwrap().into_iter().next().unwrap().value, value);
-        assert_eq!((id("a.b"), id("")), (ValueId(2_023_003_403), ValueId(2_166_136_261 + 1_000_000)));
+        assert_eq!((id("a.b"), id("")), (ValueId(278_607_692), ValueId(2_166_136_261 + 1_000_000)));
     }
 
     #[test]

@@ -106,6 +106,9 @@ impl Front {
     pub fn forget(&mut self, node: &PublicKey) -> Vec<PostId> {
         let posts = self.nodes.get(node).map(|known| known.posts.clone()).unwrap_or_default();
         posts.iter().for_each(|post| self.remove(*post, PostLoss::NodeGone));
+        let roots: Vec<_> =
+            self.roots.iter().filter(|(_, post)| post.node == *node).map(|(id, _)| id).collect();
+        roots.into_iter().for_each(|root| self.tell_lost(root, PostLoss::NodeGone));
         self.nodes.remove(node);
         posts.into_iter().chain(self.roots.forget(node)).collect()
     }

@@ -142,12 +142,42 @@ mod tests {
     #[test]
     fn a_graph_is_three_tables() {
         let text = printed(Format::Table, |printer| printer.document(&graph()));
-        expect![[r#""#]].assert_eq(&text);
+        expect![[r#"
+            stage  name     type
+                1  cpuload  cpuload
+                4  wave     wavebuf
+                9  -        rate
+
+            from         to
+            cpuload.out  wave.a"b
+            wave.out     #9.a"b
+
+            timer     every  fires for
+            gather-3   once  #9
+            period      1 s  cpuload wave
+        "#]]
+        .assert_eq(&text);
         assert_eq!(printed(Format::Quiet, |printer| printer.document(&graph())), "cpuload\nwave\n#9\n");
     }
 
     #[test]
     fn a_graph_is_drawn_by_graphviz() {
-        expect![[r#""#]].assert_eq(&dot("a\"b", &graph()));
+        expect![[r##"
+            digraph "a\"b" {
+              rankdir=LR;
+              node [shape=box];
+              s1 [label="cpuload"];
+              s4 [label="wave\nwavebuf"];
+              s9 [label="#9\nrate"];
+              s1 -> s4 [taillabel="out", headlabel="a\"b"];
+              s4 -> s9 [taillabel="out", headlabel="a\"b"];
+              t0 [label="gather-3\nonce", shape=ellipse];
+              t0 -> s9 [style=dashed];
+              t1 [label="period\n1 s", shape=ellipse];
+              t1 -> s1 [style=dashed];
+              t1 -> s4 [style=dashed];
+            }
+        "##]]
+        .assert_eq(&dot("a\"b", &graph()));
     }
 }

@@ -145,10 +145,10 @@ mod tests {
         let all = [
             series(Some(7), None, "cpu", 1.5),
             series(Some(7), None, "memory", 4096.0),
+            series(Some(7), None, "job.loss", 0.5),
             series(Some(9), None, "cpu", 0.0),
             series(None, Some("a\"b"), "cpu", 2.0),
             series(None, Some("a\"b"), "switch.temperature", -2.5),
-            series(Some(7), None, "job.loss", 0.5),
         ];
         expect![[r##"
             # TYPE starfarm_job_cpu_cores gauge

@@ -281,7 +281,7 @@ fn what_befalls_posts_is_told_once() {
     farm.join(0..8).go_on(SECOND_US);
     let (news, missed) = farm.front.take_news();
     let came = |news: &[PostNews]| news.iter().filter(|news| matches!(news, PostNews::Up { .. })).count();
-    assert_eq!((came(&news), missed), (10, 0), "eight back ends and two CPs: {news:?}");
+    assert_eq!((came(&news), missed), (11, 0), "eight back ends, two CPs, the second root: {news:?}");
     farm.go_on(SECOND_US);
     assert_eq!(farm.front.take_news(), (Vec::new(), 0), "nothing is new");
     // One is taken in by the front, and a CP's process ends.
