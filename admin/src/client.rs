@@ -293,8 +293,13 @@ impl Client {
     }
 
     /// Has the tree planned anew; the tree as it begins to be then.
-    pub(crate) fn form_tree(&mut self, strategy: PlaceCps, fanout: u32) -> Result<TreeInfo, Failure> {
-        ask!(self, &Request::FormTree { strategy, fanout }, Response::Tree(tree) => tree)
+    pub(crate) fn form_tree(
+        &mut self,
+        strategy: PlaceCps,
+        fanout: u32,
+        topology: Option<String>,
+    ) -> Result<TreeInfo, Failure> {
+        ask!(self, &Request::FormTree { strategy, fanout, topology }, Response::Tree(tree) => tree)
     }
 
     /// Event lines after a number, or the tasks' by `Request::TaskEvents`, and how many more there were.

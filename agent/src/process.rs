@@ -162,9 +162,9 @@ impl Agent {
                     member.on_record(reactor, link, &record, now.0, &mut deeds);
                 }
             }
-            Happening::Gone(link, _) => {
+            Happening::Gone(link, end) => {
                 if !alarms.on_gone(link, now.0) {
-                    member.on_gone(reactor, link, now.0, &mut deeds);
+                    member.on_end(reactor, (link, &end), now.0, &mut deeds);
                 }
             }
             Happening::Readable(_) => {}

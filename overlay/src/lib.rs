@@ -17,4 +17,4 @@ pub use host::this_host;
 pub use mio::Waker;
 pub use reactor::{Happening, Reactor, Watch};
 pub use starfarm_overlay_core::children::{Children, Said};
-pub use starfarm_overlay_core::pipe::LinkId;
+pub use starfarm_overlay_core::pipe::{End, LinkId};

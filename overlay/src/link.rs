@@ -4,7 +4,7 @@
 use std::io::{self, Read, Write};
 
 use mio::net::TcpStream;
-use starfarm_overlay_core::pipe::Pipe;
+use starfarm_overlay_core::pipe::{End, Pipe};
 use starfarm_protocol::ids::FarmId;
 use starfarm_protocol::seal::stream::{self, FRAME_HEADER_BYTES, Stream, frame_bytes};
 use starfarm_protocol::seal::{Claim, Initiator, Outcome, Pending, Responder, Vouchers};
@@ -104,23 +104,23 @@ impl Link {
     /// Reads what there is, up to a turn's worth.
     ///
     /// # Errors
-    /// The link is of no use any more; why, in words.
+    /// The link is of no use any more, and why.
     pub(crate) fn read(
         &mut self,
         host: &mut Option<Host>,
         now_us: u64,
         came: &mut Vec<Came>,
-    ) -> Result<(), String> {
+    ) -> Result<(), End> {
         let mut piece = [0; 32 * 1024];
         for _ in 0..TURN_BYTES / piece.len() {
             match self.socket.read(&mut piece) {
-                Ok(0) => return Err("it has hung up".into()),
+                Ok(0) => return Err(End::Broken("it has hung up".into())),
                 Ok(count) => {
                     if !self.is_stranger {
                         self.pipe.on_heard(now_us);
                     }
                     self.rest.extend_from_slice(&piece[..count]);
-                    self.take_frames(host, now_us, came)?;
+                    self.take_frames(host, now_us, came).map_err(End::Broken)?;
                 }
                 // Before it is connected, some systems have a word of their own.
                 Err(error)
@@ -130,7 +130,7 @@ impl Link {
                     return Ok(());
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error.to_string()),
+                Err(error) => return Err(end_of(&error)),
             }
         }
         Ok(())
@@ -208,9 +208,9 @@ impl Link {
     ///
     /// # Errors
     /// As [`Link::read`].
-    pub(crate) fn write(&mut self) -> Result<(), String> {
+    pub(crate) fn write(&mut self) -> Result<(), End> {
         loop {
-            self.seal_ahead()?;
+            self.seal_ahead().map_err(End::Broken)?;
             if self.taken == self.out.len() {
                 return Ok(());
             }
@@ -222,7 +222,7 @@ impl Link {
                     return Ok(());
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error.to_string()),
+                Err(error) => return Err(end_of(&error)),
             }
         }
     }
@@ -240,6 +240,15 @@ impl Link {
             stream.sealer.seal(&record, &mut self.out).map_err(|error| error.to_string())?;
         }
         Ok(())
+    }
+}
+
+/// What an error of a socket says of the other end: the system may give up on a machine before we do.
+fn end_of(error: &io::Error) -> End {
+    use io::ErrorKind::{HostUnreachable, NetworkUnreachable, TimedOut};
+    match error.kind() {
+        HostUnreachable | NetworkUnreachable | TimedOut => End::Silent,
+        _ => End::Broken(error.to_string()),
     }
 }
 

@@ -13,7 +13,7 @@ use mio::net::{TcpListener, TcpStream};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
 use starfarm_overlay_core::lanes::Lane;
-use starfarm_overlay_core::pipe::{LOOK_US, LinkId, Links};
+use starfarm_overlay_core::pipe::{End, LOOK_US, LinkId, Links};
 use starfarm_overlay_core::sending::Sending;
 use starfarm_protocol::ids::FarmId;
 use starfarm_protocol::link::Message;
@@ -35,8 +35,8 @@ pub enum Happening {
     Called(LinkId, Claim, Vec<u8>),
     /// A record has come.
     Record(LinkId, Vec<u8>),
-    /// A link has ended by itself; why, in words. It is not there any more.
-    Gone(LinkId, String),
+    /// A link has ended by itself, and why. It is not there any more.
+    Gone(LinkId, End),
     /// A watched file can be read.
     Readable(Watch),
 }
@@ -267,7 +267,7 @@ impl Reactor {
     fn for_each(
         &mut self,
         happenings: &mut Vec<Happening>,
-        mut act: impl FnMut(LinkId, &mut Link, &mut Vec<Happening>) -> Result<(), String>,
+        mut act: impl FnMut(LinkId, &mut Link, &mut Vec<Happening>) -> Result<(), End>,
     ) {
         self.links.retain(|id, link| match act(*id, link, happenings) {
             Ok(()) => true,

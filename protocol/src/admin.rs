@@ -102,8 +102,8 @@ pub enum Request {
     Graph { node: String },
     /// What a job or a node used in the last two minutes; answered with `UsageLine`, an empty one where nothing is known.
     UsageLine(Subject),
-    /// The tree is planned anew, and is to be so from now on.
-    FormTree { strategy: PlaceCps, fanout: u32 },
+    /// The tree is planned anew, and is to be so from now on: by a strategy, or as the text of a topology file says.
+    FormTree { strategy: PlaceCps, fanout: u32, topology: Option<String> },
     /// What is to be measured, and how often.
     Monitor(MonitorWish),
     /// All keys.

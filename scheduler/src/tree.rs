@@ -20,6 +20,7 @@ use starfarm_agent_core::{Figures, Picture, Summary, Triples};
 use starfarm_overlay::Waker;
 use starfarm_overlay_core::front::{Front, NodeFacts, Settings};
 use starfarm_overlay_core::plan::Features;
+use starfarm_overlay_core::plan::topology::Topology;
 use starfarm_protocol::admin::{MonitorWish, NodeInfo, NodeUsage, Spread};
 use starfarm_protocol::ids::{JoinKeyId, PublicKey};
 use starfarm_protocol::link::{Answer, Counts, Data, Standing, Table};
@@ -132,6 +133,11 @@ impl Tree {
         heeded.unwrap_or_default()
     }
 
+    /// The first process of a topology file for which there is no place, and why.
+    pub(crate) fn cannot_follow(&self, topology: &Topology) -> Option<(usize, String)> {
+        self.known().front.cannot_follow(topology)
+    }
+
     /// The tree is to be so from now on.
     pub(crate) fn form(&self, settings: Settings, now_us: u64) {
         self.with(|known| known.front.form(settings, now_us));
@@ -154,6 +160,11 @@ impl Tree {
         if known.front.tells_for_others(post) {
             known.picture.forget_child(post);
         }
+    }
+
+    /// The name of the node that has a post.
+    pub(crate) fn node_of(&self, post: PostId) -> Option<String> {
+        self.known().front.node_of(post).map(|(_, name)| name.to_owned())
     }
 
     /// Whom it vouches for by the secret of that id.

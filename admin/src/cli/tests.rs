@@ -78,7 +78,7 @@ fn the_names_of_the_contract() {
         starfarm monitor graph NODE --dot
         starfarm tree
         starfarm tree plan --hosts --strategy --fanout --topology
-        starfarm tree form --strategy --fanout
+        starfarm tree form --strategy --fanout --topology
         starfarm plan --slots --nodes --speed --size --target-seconds --tasks
         starfarm bench
         starfarm bench dispatch --tasks --nodes --slots --no-journal --no-log

@@ -44,6 +44,9 @@ pub(crate) struct TreeForm {
     /// Children of a post, at most, unless it takes in those of a lost one
     #[arg(long, value_name = "F", default_value_t = FANOUT, value_parser = value_parser!(u32).range(2..=1_024))]
     pub(crate) fanout: u32,
+    /// CPs where this file says, in the syntax of MRNet, as `tree plan --topology` prints it
+    #[arg(long, value_name = "FILE", conflicts_with = "strategy")]
+    pub(crate) topology: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]

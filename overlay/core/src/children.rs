@@ -33,6 +33,8 @@ pub enum Said<'a> {
     Part(PostId, Part),
     /// The agent of it, or of a post below it, answers.
     Answer(Answer<'a>),
+    /// Nothing was heard of a post below it for a while.
+    Suspect(PostId),
 }
 
 /// All children of a post.
@@ -74,6 +76,11 @@ impl Children {
     /// All of them.
     pub fn posts(&self) -> impl Iterator<Item = PostId> {
         self.by_post.keys().copied()
+    }
+
+    /// Whose link that is, if it is a child's.
+    pub fn post(&self, link: LinkId) -> Option<PostId> {
+        self.links.get(&link).copied()
     }
 
     /// The link of a child.
@@ -174,6 +181,7 @@ impl Children {
             Ok(Some(Message::AlarmAcks(acks))) => Said::AlarmAcks(post, acks),
             Ok(Some(Message::Part(part))) if part.op == PartOp::Up => Said::Part(post, part),
             Ok(Some(Message::Answer(answer))) => Said::Answer(answer),
+            Ok(Some(Message::Suspect(below))) => Said::Suspect(below),
             Ok(Some(Message::Beat { .. }) | None) => Said::Nothing,
             _ => {
                 links.close(link);

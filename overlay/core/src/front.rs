@@ -6,6 +6,7 @@
 //! between them and the front: see `grow`. What is wanted follows from what is known, again and again; nothing waits for a
 //! step of its own to come true.
 
+mod follow;
 mod grow;
 mod known;
 mod news;
@@ -178,6 +179,7 @@ impl Front {
         let cps: Vec<_> = self.posts.iter().filter(|(_, post)| post.level > 0).map(|(id, _)| *id).collect();
         cps.into_iter().for_each(|post| self.remove(post, PostLoss::Replanned));
         self.posts.values_mut().for_each(|post| post.parent = None);
+        self.places.clear();
         (self.collecting, self.dirty) = (None, true);
         self.settle(now_us);
     }

@@ -13,7 +13,7 @@ use crate::children::{Children, Said};
 use crate::clock::FarmClock;
 use crate::lanes::Lane;
 use crate::parts::Parts;
-use crate::pipe::{LinkId, Links};
+use crate::pipe::{End, LinkId, Links};
 use crate::place::{Place, Up};
 use crate::sending::Sending;
 
@@ -43,6 +43,11 @@ pub enum Deed {
     Answer(Vec<u8>),
     /// The worker is to know how far it is, and whose child.
     Tell(PostState, Option<PostId>),
+}
+
+/// The end of a link whose other end breaks the rules.
+fn broken() -> End {
+    End::Broken("it breaks the rules".to_owned())
 }
 
 /// Who may link with a post of these orders: nobody else gets an answer.
@@ -254,6 +259,7 @@ impl Member {
                 self.say_parts(links, sum, now_us);
             }
             Said::Answer(_) => deeds.push(Deed::Answer(record.to_vec())),
+            Said::Suspect(post) => self.suspect(links, post, now_us),
             Said::Gone(post) => self.on_child_gone(links, post, now_us, deeds),
             Said::AlarmAcks(..) | Said::Nothing => {}
         }
@@ -298,7 +304,7 @@ impl Member {
             // What no parent says.
             _ => {
                 links.close(link);
-                self.on_gone(links, link, now_us, deeds);
+                self.on_gone(links, (link, &broken()), now_us, deeds);
             }
         }
     }
@@ -348,7 +354,7 @@ impl Member {
             // A refusal, or what no parent says.
             _ => {
                 links.close(link);
-                self.on_gone(links, link, now_us, deeds);
+                self.on_gone(links, (link, &broken()), now_us, deeds);
             }
         }
     }
@@ -364,10 +370,35 @@ impl Member {
         }
     }
 
-    /// A link has ended by itself.
-    pub fn on_gone(&mut self, links: &mut impl Links, link: LinkId, now_us: u64, deeds: &mut Vec<Deed>) {
+    /// A link has ended by itself, and why.
+    pub fn on_end(
+        &mut self,
+        links: &mut impl Links,
+        (link, end): (LinkId, &End),
+        now_us: u64,
+        deeds: &mut Vec<Deed>,
+    ) {
+        let child = self.children.post(link).filter(|_| *end == End::Silent);
+        self.on_gone(links, (link, end), now_us, deeds);
+        child.into_iter().for_each(|child| self.suspect(links, child, now_us));
+    }
+
+    /// Nothing was heard of a post below: so those above hear of it.
+    fn suspect(&self, links: &mut impl Links, post: PostId, now_us: u64) {
+        if let Some(link) = self.parent_link() {
+            links.send(link, Lane::Control, &Message::Suspect(post), now_us);
+        }
+    }
+
+    fn on_gone(
+        &mut self,
+        links: &mut impl Links,
+        (link, end): (LinkId, &End),
+        now_us: u64,
+        deeds: &mut Vec<Deed>,
+    ) {
         if let Some(place) = &mut self.place
-            && place.gone(link, now_us)
+            && place.gone(link, end, now_us)
         {
             deeds.push(Deed::Tell(PostState::Orphan, None));
         } else if let Some(post) = self.children.gone(link) {

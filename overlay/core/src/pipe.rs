@@ -28,6 +28,24 @@ pub trait Links {
     fn close(&mut self, link: LinkId);
 }
 
+/// Why a link has ended by itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum End {
+    /// Nothing was heard of the other end for [`DEAD_US`]: its machine, or the way to it, may be gone.
+    Silent,
+    /// Anything else, in words: the other end's process has hung up, or has broken the rules.
+    Broken(String),
+}
+
+impl core::fmt::Display for End {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Silent => write!(f, "nothing was heard of it for {} s", DEAD_US / 1_000_000),
+            Self::Broken(why) => f.write_str(why),
+        }
+    }
+}
+
 /// One end of a link.
 #[derive(Debug)]
 pub struct Pipe {
@@ -36,12 +54,14 @@ pub struct Pipe {
     said_us: u64,
     /// Records of data that came.
     data: u64,
+    /// More was to leave than the other end takes.
+    is_full: bool,
 }
 
 impl Pipe {
     /// That of a link that begins.
     pub fn new(now_us: u64) -> Self {
-        Self { lanes: Lanes::default(), heard_us: now_us, said_us: now_us, data: 0 }
+        Self { lanes: Lanes::default(), heard_us: now_us, said_us: now_us, data: 0, is_full: false }
     }
 
     /// Puts a record into a lane.
@@ -66,8 +86,8 @@ impl Pipe {
     fn write(&mut self, lane: Lane, (mut record, message): (Vec<u8>, &Message<'_>), now_us: u64) {
         message.write(&mut record);
         if self.put(lane, record, now_us).is_err() {
-            // The next look finds it silent.
-            self.heard_us = 0;
+            // The next look ends it.
+            self.is_full = true;
         }
     }
 
@@ -96,15 +116,19 @@ impl Pipe {
     /// To be called each [`LOOK_US`]: a link that is up says that it lives.
     ///
     /// # Errors
-    /// The link is of no use any more; why, in words.
-    pub fn look(&mut self, is_up: bool, now_us: u64) -> Result<(), String> {
+    /// The link is of no use any more, and why.
+    pub fn look(&mut self, is_up: bool, now_us: u64) -> Result<(), End> {
         if now_us.saturating_sub(self.heard_us) >= DEAD_US {
-            return Err(format!("nothing was heard of it for {} s", DEAD_US / 1_000_000));
+            return Err(End::Silent);
+        }
+        let full = || End::Broken("it does not read".to_owned());
+        if self.is_full {
+            return Err(full());
         }
         if is_up && now_us.saturating_sub(self.said_us) + LOOK_US > BEAT_US {
             let mut beat = Vec::new();
             Message::Beat { heard: self.data }.write(&mut beat);
-            self.put(Lane::Control, beat, now_us).map_err(|_| "it does not read".to_owned())?;
+            self.put(Lane::Control, beat, now_us).map_err(|_| full())?;
         }
         Ok(())
     }
@@ -130,7 +154,7 @@ mod tests {
         assert_eq!(next(&mut pipe).as_deref(), Some(&[5, 1, 0, 0, 0, 0, 0, 0, 0][..]));
         pipe.look(true, DEAD_US - 1).unwrap();
         assert_eq!(next(&mut pipe), None, "it has just said something");
-        assert!(pipe.look(true, DEAD_US).is_err());
+        assert_eq!(pipe.look(true, DEAD_US), Err(End::Silent));
         pipe.on_heard(DEAD_US);
         pipe.look(true, 2 * DEAD_US - 1).unwrap();
     }
@@ -142,6 +166,6 @@ mod tests {
         for _ in 0..300 {
             pipe.send(Lane::Control, &Message::Refuse { why: why.clone() }, DEAD_US);
         }
-        assert!(pipe.look(true, DEAD_US).is_err());
+        assert_eq!(pipe.look(true, DEAD_US), Err(End::Broken("it does not read".into())));
     }
 }

@@ -6,7 +6,7 @@ use core::net::SocketAddr;
 use starfarm_protocol::ids::PublicKey;
 use starfarm_protocol::orders::{Ancestor, PostId, PostOrder};
 
-use crate::pipe::LinkId;
+use crate::pipe::{End, LinkId};
 
 /// After a link was lost its parent is tried again this soon; after all were tried, so long each time twice, up to the longest
 /// pause.
@@ -89,14 +89,18 @@ impl Place {
         std::mem::replace(&mut self.parent, self.called.take())
     }
 
-    /// A link has ended; whether it was the parent's.
-    pub(crate) fn gone(&mut self, link: LinkId, now_us: u64) -> bool {
+    /// A link has ended; whether it was the parent's. A parent that was silent is tried last: a call would not reach it
+    /// either, and take as long to show that.
+    pub(crate) fn gone(&mut self, link: LinkId, end: &End, now_us: u64) -> bool {
+        let home = self.order.lineage.first().filter(|_| *end == End::Silent && self.is_home());
+        let skipped = home.map_or(0, |home| home.addresses.len().max(1));
         if self.called.take_if(|up| up.link == link).is_some() {
             self.is_greeted = false;
         }
         let is_parent = self.parent.take_if(|up| up.link == link).is_some();
         if is_parent {
-            (self.next, self.retry_us, self.again_us) = (0, RETRY_US, now_us + RETRY_US);
+            let pause_us = if skipped == 0 { RETRY_US } else { 0 };
+            (self.next, self.retry_us, self.again_us) = (skipped, RETRY_US, now_us + pause_us);
         }
         is_parent
     }
@@ -174,7 +178,30 @@ mod tests {
         let mut place = place();
         place.called = Some(Up { link: LinkId(0), post: PostId(1), key: PublicKey([1; 32]) });
         place.join(0);
-        assert!(!place.gone(LinkId(1), 5) && place.gone(LinkId(0), 5));
+        let end = End::Broken("it has hung up".into());
+        assert!(!place.gone(LinkId(1), &end, 5) && place.gone(LinkId(0), &end, 5));
         assert_eq!((called(&mut place, 6), called(&mut place, 5 + RETRY_US)), (None, Some(1)));
+    }
+
+    #[test]
+    fn one_whose_parent_was_silent_tries_those_above_at_once() {
+        let mut place = place();
+        let up = |post: u64| Up { link: LinkId(0), post: PostId(post), key: PublicKey([post as u8; 32]) };
+        place.called = Some(up(1));
+        place.join(0);
+        assert!(place.gone(LinkId(0), &End::Silent, 5));
+        assert_eq!((0..3).map(|_| called(&mut place, 5)).collect::<Vec<_>>(), [Some(2), Some(0), None]);
+        assert_eq!(called(&mut place, 5 + RETRY_US), Some(1), "it may be back");
+        // One that was taken in by another may be taken in by its own parent meanwhile.
+        place.called = Some(up(2));
+        place.join(6);
+        assert!(place.gone(LinkId(0), &End::Silent, 7));
+        assert_eq!(called(&mut place, 7 + RETRY_US), Some(1));
+        // There is nobody but the front.
+        let mut top = Place::new(order(vec![ancestor(0, 0)]), SocketAddr::from(([10, 0, 0, 9], 7)));
+        top.called = Some(up(0));
+        top.join(0);
+        assert!(top.gone(LinkId(0), &End::Silent, 5));
+        assert_eq!(called(&mut top, 5), Some(0));
     }
 }

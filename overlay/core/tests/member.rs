@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use starfarm_overlay_core::lanes::Lane;
 use starfarm_overlay_core::member::{Deed, Member};
-use starfarm_overlay_core::pipe::{LinkId, Links};
+use starfarm_overlay_core::pipe::{End, LinkId, Links};
 use starfarm_overlay_core::sending::Sending;
 use starfarm_protocol::ids::PublicKey;
 use starfarm_protocol::link::{Attach, LINK, Message};
@@ -117,7 +117,7 @@ fn a_post_that_stays_where_it_is_hears_that_the_farms_clock_was_set_back() {
 #[test]
 fn an_orphan_says_so_and_a_refusal_makes_nobody_its_child() {
     let mut cp = Cp::new();
-    cp.member.on_gone(&mut cp.said, UP, 2 * SECOND_US, &mut cp.deeds);
+    cp.member.on_end(&mut cp.said, (UP, &End::Silent), 2 * SECOND_US, &mut cp.deeds);
     assert_eq!(cp.take().0, [Deed::Tell(PostState::Orphan, None)]);
     let (ancestor, _) = cp.member.next_call(3 * SECOND_US).unwrap();
     cp.member.on_calling(LinkId(5), &ancestor);

@@ -14,6 +14,8 @@ words! {
         Average => "average",
         /// By what the hosts are good for.
         Fuzzy => "fuzzy",
+        /// As a topology file says.
+        Topology => "topology",
     }
 }
 

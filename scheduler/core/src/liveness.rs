@@ -1,7 +1,9 @@
 //! Liveness: what silence says, and what is due at a node. Three timers, never mixed: offers repeat at their RTO until
 //! they are acknowledged; an attempt that a heartbeat lists never expires by age, and one that a live node no longer
 //! lists does so T_retry after it was last seen (`heartbeat`); a silent node is suspect, then lost, and gives all of its
-//! own back at once.
+//! own back at once: sooner where others hear nothing of it either.
+
+use std::collections::BTreeSet;
 
 use starfarm_events::Event;
 use starfarm_protocol::ids::NodeId;
@@ -12,10 +14,15 @@ use starfarm_protocol::limits::RIDE_US;
 use crate::deed::Deeds;
 use crate::farm::Farm;
 use crate::health::Presence;
+use crate::node::Node;
+
+/// A node of which others hear nothing is suspect once so many of its heartbeats are missing.
+const MISSED_HEARTBEATS: u64 = 2;
 
 impl Farm {
     /// Anything authentic from a node shows that it lives.
     pub(crate) fn heard(&mut self, id: NodeId, now_us: u64, deeds: &mut Deeds) {
+        self.nodes.doubted.remove(&id);
         let node = self.nodes.at_mut(id);
         debug_assert!(node.heard_us <= now_us, "time does not go back");
         node.heard_us = now_us;
@@ -37,6 +44,29 @@ impl Farm {
             Presence::Unknown | Presence::Here(_) | Presence::Left { .. } => {}
         }
         self.set_timer(id, now_us);
+    }
+
+    /// Others have not heard these nodes for a while: the monitoring tree, by links of its own. What another witness says
+    /// of one that is heard here is no news.
+    pub fn doubt<'a>(&mut self, names: impl Iterator<Item = &'a str>, now_us: u64) {
+        let names: BTreeSet<_> = names.collect();
+        let is_meant = |node: &Node| names.contains(&*node.name) && node.health().is_there();
+        let meant: Vec<_> = self.nodes.iter().filter(|(_, node)| is_meant(node)).map(|(id, _)| id).collect();
+        self.nodes.doubted.extend(&meant);
+        meant.into_iter().for_each(|id| self.set_timer(id, now_us));
+    }
+
+    /// The silence after which a node is suspect, and that after which it is lost. Two witnesses need less of it than one:
+    /// but where most nodes are silent at once, it is the scheduler that is cut off, with whoever tells it so.
+    pub(crate) fn patience(&self, id: NodeId) -> (u64, u64) {
+        let settings = &self.config.settings;
+        let is_doubted = self.nodes.doubted.contains(&id) && !self.nodes.at(id).restored;
+        if is_doubted && self.nodes.doubted.len() <= self.nodes.live_nodes() as usize {
+            let missed_us = (MISSED_HEARTBEATS * settings.heartbeat_us).min(settings.suspect_us);
+            (missed_us, settings.suspect_us.min(self.lost_us(id)))
+        } else {
+            (settings.suspect_us, self.lost_us(id))
+        }
     }
 
     /// A node said goodbye.
@@ -65,6 +95,7 @@ impl Farm {
         self.commit(Record::Mark { node, mark }, deeds);
         self.orphan_all(node);
         assert!(self.queues.ids_at(node).is_empty(), "who has left has nothing");
+        self.nodes.doubted.remove(&node);
         let known = self.nodes.at_mut(node);
         known.running.clear();
         known.taken.clear();
@@ -74,7 +105,7 @@ impl Farm {
 
     /// A node's timer fired.
     pub(crate) fn on_node_timer(&mut self, id: NodeId, now_us: u64, deeds: &mut Deeds) {
-        let (suspect_us, lost_us) = (self.config.settings.suspect_us, self.lost_us(id));
+        let (suspect_us, lost_us) = self.patience(id);
         let node = self.nodes.at(id);
         let (health, silent_us) = (*node.health(), now_us.saturating_sub(node.heard_us));
         if !health.is_lost() && silent_us >= lost_us {
@@ -101,9 +132,10 @@ impl Farm {
         assert!(self.queues.ids_at(id).is_empty(), "who is lost has nothing");
         self.died((id, boot), heard_us, &running, now_us, deeds);
         self.reconnect.settle(id);
+        self.nodes.doubted.remove(&id);
     }
 
-    /// The silence after which node `id` is lost. One from before the start keeps to the pace of before until it is
+    /// The silence after which node `id` is lost, whoever else heard nothing of it. One from before the start keeps to the pace of before until it is
     /// welcomed anew.
     pub(crate) fn lost_us(&self, id: NodeId) -> u64 {
         let unheard = self.nodes.get(id).is_some_and(|node| node.restored);
@@ -112,7 +144,7 @@ impl Farm {
 
     /// Sets the node's timer to the first thing that may be due.
     pub(crate) fn set_timer(&mut self, id: NodeId, now_us: u64) {
-        let (suspect_us, lost_us) = (self.config.settings.suspect_us, self.lost_us(id));
+        let (suspect_us, lost_us) = self.patience(id);
         let node = self.nodes.at(id);
         let silence = match node.health().presence {
             Presence::Lost(_) | Presence::Left { .. } => None,

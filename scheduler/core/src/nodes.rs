@@ -39,6 +39,8 @@ pub(crate) struct Nodes {
     live_nodes: u32,
     /// Some node is counted on no more: what was kept for it may go to others.
     fewer: bool,
+    /// Nodes of which others hear nothing, and that were not heard here since.
+    pub(crate) doubted: BTreeSet<NodeId>,
     /// Nodes that are not trusted, and are asked after: what they computed is not known yet.
     traced: BTreeSet<NodeId>,
     /// Nodes that are quarantined because they failed what others passed.
@@ -172,6 +174,7 @@ impl Nodes {
             hungry.remove(&id);
         }
         self.outdone.remove(&id);
+        self.doubted.remove(&id);
         self.forgot |= node.is_dirty;
         if node.health.last_boot().is_some() {
             self.forgotten.add(id, node.name, node.health);

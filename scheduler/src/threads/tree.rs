@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use starfarm_agent_core::LINE_STEP_US;
-use starfarm_overlay::{Children, Happening, LinkId, Reactor, Said, this_host};
+use starfarm_overlay::{Children, End, Happening, LinkId, Reactor, Said, this_host};
 use starfarm_overlay_core::front::Front;
 use starfarm_overlay_core::lanes::Lane;
 use starfarm_protocol::admin::Response;
 use starfarm_protocol::ids::{JobId, PublicKey};
 use starfarm_protocol::link::{Asked, Control, Message, Piece, Table};
-use starfarm_protocol::orders::{FRONT_LEVEL, PostId};
+use starfarm_protocol::orders::FRONT_LEVEL;
 use starfarm_protocol::seal::StaticKey;
 use starfarm_protocol::terms::Monitored;
 use starfarm_scheduler_core::{Deeds, NodeCommand, OnRoll};
@@ -80,6 +80,7 @@ pub(crate) fn spawn(
                 stages: tree.stages(),
                 bells,
                 drain: Vec::new(),
+                doubted: BTreeSet::new(),
                 answer,
                 strangers_us: 0,
             };
@@ -114,6 +115,8 @@ struct Root<'a> {
     bells: BTreeMap<String, u64>,
     /// Nodes that are to get no more tasks.
     drain: Vec<String>,
+    /// Nodes of whose posts nothing was heard for a while.
+    doubted: BTreeSet<String>,
     /// What the farm has said since it was looked at last.
     answer: Arc<Mutex<Option<Answer>>>,
     /// When nodes that do not call are rung next.
@@ -141,7 +144,7 @@ impl Root<'_> {
             for happening in happenings.drain(..) {
                 match happening {
                     Happening::Record(link, record) => self.hear(reactor, link, &record, now_us),
-                    Happening::Gone(link, _) => self.gone(link),
+                    Happening::Gone(link, end) => self.gone(link, &end),
                     Happening::Up(_) | Happening::Called(..) | Happening::Readable(_) => {}
                 }
             }
@@ -175,7 +178,7 @@ impl Root<'_> {
                 step_us = if now_us > step_us + LINE_STEP_US { now_us } else { step_us } + LINE_STEP_US;
                 self.tree.step(now_us);
             }
-            if !self.bells.is_empty() || now_us >= roll_us {
+            if !self.bells.is_empty() || !self.doubted.is_empty() || now_us >= roll_us {
                 roll_us = now_us + ROLL_US;
                 self.drain.extend(self.tree.tidy_alarms(now_us));
                 self.ask();
@@ -202,9 +205,10 @@ impl Root<'_> {
     /// what it says is picked up at the next turn.
     fn ask(&mut self) {
         let (bells, asked, answer) = (self.bells.clone(), self.tree.jobs_to_ask(), Arc::clone(&self.answer));
-        let drain = self.drain.clone();
-        let act = move |farm: &mut starfarm_scheduler_core::Farm, _: u64, deeds: &mut Deeds| {
+        let (drain, doubted) = (self.drain.clone(), self.doubted.clone());
+        let act = move |farm: &mut starfarm_scheduler_core::Farm, now_us: u64, deeds: &mut Deeds| {
             farm.ring(&bells);
+            farm.doubt(doubted.iter().map(String::as_str), now_us);
             for node in drain {
                 // One that is not there any more gets no tasks either.
                 let _ = farm.command_node(&node, NodeCommand::Drain, deeds);
@@ -221,6 +225,7 @@ impl Root<'_> {
         if self.dispatcher.try_send(Input::Ask(question)).is_ok() {
             self.bells.clear();
             self.drain.clear();
+            self.doubted.clear();
         }
     }
 
@@ -285,13 +290,17 @@ impl Root<'_> {
             Said::AlarmAcks(post, acks) => self.tree.on_alarm_acks(post, acks),
             Said::Answer(answer) => self.tree.on_answer(&answer),
             Said::Gone(post) => self.tree.on_gone(post),
+            Said::Suspect(post) => self.doubted.extend(self.tree.node_of(post)),
             // The front has begun none.
             Said::Part(..) | Said::Nothing => {}
         }
     }
 
-    fn gone(&mut self, link: LinkId) {
-        let post: Option<PostId> = self.children.gone(link);
-        post.into_iter().for_each(|post| self.tree.on_gone(post));
+    fn gone(&mut self, link: LinkId, end: &End) {
+        let Some(post) = self.children.gone(link) else { return };
+        self.tree.on_gone(post);
+        if *end == End::Silent {
+            self.doubted.extend(self.tree.node_of(post));
+        }
     }
 }

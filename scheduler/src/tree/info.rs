@@ -45,10 +45,11 @@ impl Tree {
 
 impl Known {
     fn summary(&self) -> TreeSummary {
-        let Settings { strategy, fanout } = self.front.settings();
-        let strategy = match strategy {
-            Strategy::Average => PlaceCps::Average,
-            Strategy::Fuzzy(_) => PlaceCps::Fuzzy,
+        let Settings { strategy, fanout, topology } = self.front.settings();
+        let strategy = match (topology, strategy) {
+            (Some(_), _) => PlaceCps::Topology,
+            (None, Strategy::Average) => PlaceCps::Average,
+            (None, Strategy::Fuzzy(_)) => PlaceCps::Fuzzy,
         };
         let posts = self.front.posts();
         let dropped =

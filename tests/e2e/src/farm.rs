@@ -49,7 +49,8 @@ impl Farm {
         Self::start_so(namespace, address, Vec::new())
     }
 
-    fn start_so(namespace: Option<&str>, address: SocketAddr, args: Vec<String>) -> Self {
+    /// One of both kinds.
+    pub fn start_so(namespace: Option<&str>, address: SocketAddr, args: Vec<String>) -> Self {
         let dir = TempDir::new();
         let scheduler = start_scheduler(&dir, namespace, address, &args);
         let join = dir.path().join("farm/worker.join");

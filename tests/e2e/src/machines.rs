@@ -57,6 +57,49 @@ impl Machines {
         (Ipv4Addr::new(10, 97, self.net, host), port).into()
     }
 
+    /// From now on so many in a hundred datagrams and segments that come by the cable are lost.
+    pub fn lose(&self, machine: usize, percent: u8) {
+        self.filter(machine, &format!("iifname cable numgen random mod 100 < {percent} drop"));
+    }
+
+    /// From now on nobody can connect to a machine; it can to others.
+    pub fn close(&self, machine: usize) {
+        self.filter(machine, "iifname cable tcp flags & (syn|ack) == syn drop");
+        self.filter(machine, "iifname cable ct state new udp dport 1-65535 drop");
+    }
+
+    fn filter(&self, machine: usize, rule: &str) {
+        let rules = format!(
+            "add table ip f\nadd chain ip f in {{ type filter hook input priority 0; }}\nadd rule ip f in {rule}"
+        );
+        run(&["ip", "netns", "exec", self.name(machine), "nft", &rules]).expect("the system can filter");
+    }
+
+    /// The namespace of a machine behind that one, which translates its address: nobody reaches it, and it reaches all.
+    ///
+    /// # Errors
+    /// The system cannot translate addresses, in words.
+    pub fn behind(&mut self, machine: usize) -> Result<String, String> {
+        let (outer, inner) = (self.name(machine).to_owned(), format!("{}b", self.name(machine)));
+        ip(&["netns", "add", &inner])?;
+        self.names.push(inner.clone());
+        ip(&[
+            "-n", &inner, "link", "add", "cable", "type", "veth", "peer", "name", "inner", "netns", &outer,
+        ])?;
+        for (side, name, host) in [(&inner, "cable", 2), (&outer, "inner", 1)] {
+            let address = format!("192.168.{}.{host}/24", self.net);
+            ip(&["-n", side, "address", "add", &address, "dev", name])?;
+            ip(&["-n", side, "link", "set", name, "up"])?;
+        }
+        ip(&["-n", &inner, "link", "set", "lo", "up"])?;
+        ip(&["-n", &inner, "route", "add", "default", "via", &format!("192.168.{}.1", self.net)])?;
+        ip(&["netns", "exec", &outer, "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward"])?;
+        let rules = "add table ip n\nadd chain ip n out { type nat hook postrouting priority 100; }\n\
+                     add rule ip n out oifname cable masquerade";
+        run(&["ip", "netns", "exec", &outer, "nft", rules])?;
+        Ok(inner)
+    }
+
     /// Pulls the cable of a machine, or puts it back.
     pub fn cable(&self, machine: usize, is_in: bool) {
         let state = if is_in { "up" } else { "down" };
@@ -74,9 +117,14 @@ impl Drop for Machines {
 }
 
 fn ip(args: &[&str]) -> Result<(), String> {
-    let output = Command::new("ip").args(args).output().map_err(|error| format!("ip: {error}"))?;
+    run(&[&["ip"], args].concat())
+}
+
+fn run(words: &[&str]) -> Result<(), String> {
+    let output = Command::new(words[0]).args(&words[1..]).output();
+    let output = output.map_err(|error| format!("{}: {error}", words[0]))?;
     match output.status.success() {
         true => Ok(()),
-        false => Err(format!("ip {}: {}", args.join(" "), String::from_utf8_lossy(&output.stderr).trim())),
+        false => Err(format!("{}: {}", words.join(" "), String::from_utf8_lossy(&output.stderr).trim())),
     }
 }

@@ -20,6 +20,8 @@ pub enum FaultKind {
     Narrow,
     /// Machines are cut off one by one and mended one by one in another order, all within the duration.
     Swizzle,
+    /// The scheduler is told that nobody else hears the machine either.
+    Doubt,
     /// The worker is told to leave, and starts anew.
     Leave,
     /// The machine computes at a fiftieth of its speed.

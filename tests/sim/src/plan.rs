@@ -29,6 +29,8 @@ pub(crate) enum Fault {
     Slow { machine: MachineId, begins: bool },
     /// A machine has what it lacked.
     Able(MachineId),
+    /// Others have not heard it for a while, or say so.
+    Doubt(MachineId),
     /// The worker wants new keys.
     Rekey(MachineId),
     /// What the first slot runs stands still for so long, if it ever goes on.
@@ -156,6 +158,7 @@ impl Plan {
                     self.add(at_us + lasts_us, Fault::Narrow { machine, begins: false });
                 }
             }
+            FaultKind::Doubt => self.add(at_us, Fault::Doubt(machine)),
             FaultKind::Swizzle => self.swizzle(at_us, machines, long_us, random),
             FaultKind::Slow => {
                 self.add(at_us, Fault::Slow { machine, begins: true });

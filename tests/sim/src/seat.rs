@@ -30,6 +30,8 @@ pub(crate) enum Input {
     Ask(Order),
     /// A program has named units.
     Named(Batch),
+    /// Nobody else hears it.
+    Doubt(MachineId),
 }
 
 /// A scheduler's process.

@@ -8,6 +8,7 @@ mod at_agent;
 mod at_node;
 mod at_root;
 mod clock;
+mod doubts;
 mod faults;
 mod judge;
 mod model;

@@ -4,6 +4,7 @@
 use crate::agenda::{MachineId, What};
 use crate::machine::Process;
 use crate::plan::{Fault, SLOW_FACTOR, us};
+use crate::seat::Input;
 use crate::sim::Sim;
 use crate::violation::Broken;
 
@@ -43,6 +44,8 @@ impl Sim {
                     self.shake_hands(machine);
                 }
             }
+            Fault::Doubt(machine) if self.farm.up => self.input([Input::Doubt(machine)])?,
+            Fault::Doubt(_) => {}
             Fault::Hang(machine, lasts_us) => self.hang(machine, lasts_us),
             Fault::Jump(machine, by_us) => return self.jump(machine, by_us),
             Fault::SchedulerJump(by_us) => {

@@ -72,6 +72,10 @@ impl Sim {
             }
             Input::Ask(order) => self.obey(order)?,
             Input::Named(batch) => self.grow(batch)?,
+            Input::Doubt(machine) => {
+                let now_us = self.farm_us();
+                self.farm.farm.doubt([format!("n{machine}").as_str()].into_iter(), now_us);
+            }
         }
         Ok(())
     }

@@ -43,7 +43,7 @@ macro_rules! scenarios {
 }
 
 scenarios!(
-    all_back buffers calm cards chains checked clocks commands deadlines devices drain eight_devices figure3 growing guangzhou guangzhou_8s half_too_large hangs ill_behaved jobs liars lossy many million
+    all_back buffers calm cards chains checked clocks commands deadlines devices doubted drain eight_devices figure3 growing guangzhou guangzhou_8s half_too_large hangs ill_behaved jobs liars lossy many million
     mole mole_8s narrow old_copies orders paged_hits pause_many poison recut refusals restarts second_choice sessions sick
     slow_boot slow_disk small_disks small_turns starts storm stragglers supplanted swizzle together torn unlike unproven upheaval wide
 );

@@ -33,8 +33,8 @@ const PLAN_PAUSE_US: u64 = 4_000;
 
 /// A machine and its nodes.
 #[derive(Default)]
-struct Machine {
-    nodes: Vec<PublicKey>,
+pub(super) struct Machine {
+    pub(super) nodes: Vec<PublicKey>,
 }
 
 impl Front {
@@ -134,15 +134,19 @@ impl Front {
         let cps = self.posts.values().filter(|post| post.level > 0).count() as u64;
         let room = plan::room(&hosts) + cps;
         let shape = Shape::of(backends, self.settings.fanout).within(room);
+        let topology = self.settings.topology.clone();
         let before: BTreeMap<_, _> = self.posts.iter().map(|(id, post)| (*id, post.parent)).collect();
-        if cps == 0 && shape.cps() > 0 {
+        if let Some(topology) = &topology {
+            self.follow(topology, now_us);
+        } else if cps == 0 && shape.cps() > 0 {
             self.plan_all(&machines, hosts, now_us);
         } else {
             let is_grown = self.grow(&machines, &shape, now_us);
             self.shrink(&shape, now_us);
             self.attach(&shape, is_grown);
         }
-        let want = Shape::of(backends, self.settings.fanout).cps();
+        let by_file = topology.map(|topology| topology.processes.len() as u64 - 1);
+        let want = by_file.unwrap_or_else(|| Shape::of(backends, self.settings.fanout).cps());
         let has = self.posts.values().filter(|post| post.level > 0).count() as u64;
         // Nodes that may take none now may take some later, and nobody says so.
         self.lacks_us = (has < want).then_some(now_us + LACKS_US);
@@ -213,14 +217,14 @@ impl Front {
     }
 
     /// One more CP on a machine: on the node with the fewest posts.
-    fn add_cp(&mut self, machine: &Machine, kind: (PostKind, u8), now_us: u64) -> Option<PostId> {
+    pub(super) fn add_cp(&mut self, machine: &Machine, kind: (PostKind, u8), now_us: u64) -> Option<PostId> {
         let takes = |node: &&PublicKey| self.nodes[*node].takes_cps(now_us);
         let node = machine.nodes.iter().filter(takes).min_by_key(|node| self.nodes[*node].posts.len());
         node.copied().map(|node| self.add(node, kind, now_us))
     }
 
     /// CPs of a level.
-    fn level(&self, level: u8) -> impl Iterator<Item = (PostId, &Post)> {
+    pub(super) fn level(&self, level: u8) -> impl Iterator<Item = (PostId, &Post)> {
         self.posts.iter().filter(move |(_, post)| post.level == level).map(|(id, post)| (*id, post))
     }
 
@@ -287,11 +291,11 @@ impl Front {
         }
     }
 
-    fn level_mut(&mut self, level: u8) -> impl Iterator<Item = &mut Post> {
+    pub(super) fn level_mut(&mut self, level: u8) -> impl Iterator<Item = &mut Post> {
         self.posts.values_mut().filter(move |post| post.level == level)
     }
 
-    fn attach_level(&mut self, level: u8, parents: &[(PostId, Host)], fan: usize) {
+    pub(super) fn attach_level(&mut self, level: u8, parents: &[(PostId, Host)], fan: usize) {
         let mut has: BTreeMap<PostId, usize> = parents.iter().map(|(id, _)| (*id, 0)).collect();
         let mut waiting = Vec::new();
         for (id, post) in self.posts.iter_mut().filter(|(_, post)| post.level == level) {

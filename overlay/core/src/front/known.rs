@@ -12,6 +12,7 @@ use starfarm_protocol::orders::{
 use starfarm_protocol::seal::{PairKey, StaticKey, Vouchers};
 
 use super::news::{News, PostNews};
+use crate::plan::topology::Topology;
 use crate::plan::{Features, Strategy};
 
 /// Posts that a front can number: so many bits are left for them beside its incarnation.
@@ -30,6 +31,8 @@ pub struct Settings {
     pub strategy: Strategy,
     /// Children of a post, at most, unless it takes in those of a lost one.
     pub fanout: u32,
+    /// Where CPs stand, and whose children they are, if a person has said that.
+    pub topology: Option<Topology>,
 }
 
 /// What a front wants of a tree's shape unless somebody says otherwise.
@@ -37,7 +40,7 @@ pub const FANOUT: u32 = 32;
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { strategy: Strategy::Average, fanout: FANOUT }
+        Self { strategy: Strategy::Average, fanout: FANOUT, topology: None }
     }
 }
 
@@ -229,6 +232,8 @@ pub struct Front {
     /// When it was looked at last what fails, and since when nobody was blamed for a pause of this front's own.
     pub(super) looked_us: u64,
     pub(super) blames_from_us: u64,
+    /// The posts of the topology's processes, as far as these can stand.
+    pub(super) places: Vec<Option<PostId>>,
     /// Something has changed since the last plan.
     pub(super) dirty: bool,
     /// When that was.
@@ -263,6 +268,7 @@ impl Front {
             host,
             vouchers: Vouchers::default(),
             collecting: Some((0, 0)),
+            places: Vec::new(),
             dirty: true,
             planned_us: 0,
             too_many_us: None,

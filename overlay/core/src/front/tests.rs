@@ -9,7 +9,7 @@ use starfarm_protocol::seal::{Door, Secret, StaticKey};
 
 use super::known::NUMBER_BITS;
 use super::*;
-use crate::plan::{Features, Strategy};
+use crate::plan::Features;
 
 const NOW_US: u64 = 1_000_000;
 const SECOND_US: u64 = 1_000_000;
@@ -402,7 +402,7 @@ fn a_tree_is_formed_anew_on_demand() {
     let mut farm = Farm::new(1, 4);
     farm.join(0..16);
     let before = farm.cps();
-    farm.front.form(Settings { fanout: 8, strategy: Strategy::Average }, farm.now_us);
+    farm.front.form(Settings { fanout: 8, ..Settings::default() }, farm.now_us);
     farm.go_on(SECOND_US).go_on(SECOND_US).check();
     assert_eq!(farm.fans(), [(1, 8), (1, 8), (FRONT_LEVEL, 2)]);
     assert!(farm.cps().iter().all(|post| !before.contains(post)));
@@ -467,7 +467,7 @@ fn cps_are_not_blamed_for_what_befell_all_of_them() {
     farm.front.settle(farm.now_us + 3_600 * SECOND_US);
     assert_eq!(farm.cps(), before);
     farm.go_on(SECOND_US);
-    farm.front.form(Settings { fanout: 2, strategy: Strategy::Average }, farm.now_us);
+    farm.front.form(Settings { fanout: 2, ..Settings::default() }, farm.now_us);
     let wanted = farm.cps().len();
     // Nobody hears of it for a while.
     for _ in 0..30 {
@@ -489,5 +489,6 @@ fn a_cp_takes_as_many_children_as_it_is_given() {
     }
 }
 
+mod follow;
 mod room;
 mod roots;

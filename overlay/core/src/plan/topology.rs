@@ -94,6 +94,18 @@ impl Topology {
         }
         file.tree(end)
     }
+
+    /// What is wrong with a process, by its index, of the tree that was read from that text: with its place there.
+    ///
+    /// # Panics
+    /// The text is another one's.
+    pub fn fault(&self, text: &str, at: usize, what: String) -> Fault {
+        let meant = &self.processes[at].0;
+        let is_meant = |word: &Word<'_>| process(word).is_ok_and(|process| process == *meant);
+        let (words, _) = words(text);
+        let (line, column) = words.iter().find(|word| is_meant(word)).expect("it was read from there").at;
+        Fault { line, column, what }
+    }
 }
 
 /// Words, arrows and semicolons with their places, and the place behind the last.

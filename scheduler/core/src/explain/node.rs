@@ -88,7 +88,7 @@ impl Farm {
 
     /// It was not heard, if so.
     fn silence(&self, (id, node): (NodeId, &Node), now_us: u64) -> Option<NodeReason> {
-        let (suspect_us, lost_us) = (self.config.settings.suspect_us, self.lost_us(id));
+        let (suspect_us, lost_us) = self.patience(id);
         let (health, silence) = (node.health(), silence_of(node, now_us));
         Some(match health.presence {
             Presence::Left { revoked: true, .. } => NodeReason::Revoked,

@@ -37,6 +37,7 @@
 //! | `limits TASKS NODES [lost MS]` | the next scheduler takes its turns by so many tasks, knows so many nodes at
 //! most, and waits for a silent one so long |
 //! | `& LINE` | it and the next line are of one turn, and results of one node one datagram |
+//! | `doubt NODE ..` | the monitoring tree hears nothing of them |
 //! | `overflow` | the receive buffer dropped datagrams |
 //! | `full`, `room` | the scheduler's disk is below its low-water mark; it has room again |
 //! | `show JOB`, `nodes`, `tasks NODE` | prints a job, the nodes' states, how many tasks a node has |
@@ -238,6 +239,7 @@ impl Bench {
                 self.config.settings.lost_us =
                     line.after("lost").map_or(lost_us, |ms| line::parse::<u64>(ms) * 1_000);
             }
+            "doubt" => self.farm.doubt(line.words[1..].iter().copied(), self.now_us),
             "overflow" => self.farm.on_receive_overflow(self.now_us),
             "stored" | "limit" => self.stored(line),
             "full" | "room" => self.farm.on_room(line.words[0] == "full"),

@@ -124,7 +124,7 @@ async fn answer(
         Request::LoadStages { text } => trees::load(desk, text),
         Request::Graph { node } => trees::graph(desk, &node).await,
         Request::UsageLine(subject) => trees::line(desk, &known_by_name(desk, subject)),
-        Request::FormTree { strategy, fanout } => trees::form(desk, strategy, fanout),
+        Request::FormTree { strategy, fanout, topology } => trees::form(desk, (strategy, fanout), topology),
         Request::Monitor(wish) => trees::wish(desk, wish).await,
         Request::Events { after, take } => {
             let lines = desk.house.shared.lines.lock().expect("a panic under the lock ends the process");

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use starfarm_overlay_core::front::Settings;
+use starfarm_overlay_core::plan::topology::{Fault, Topology};
 use starfarm_overlay_core::plan::{Strategy, Weights};
 use starfarm_protocol::admin::{
     ErrorCode, GraphInfo, MonitorScope, MonitorWish, PlaceCps, Response, Subject, UsageLine,
@@ -81,7 +82,7 @@ pub(super) fn load(desk: &Desk, text: String) -> Response {
 }
 
 /// Plans the tree anew.
-pub(super) fn form(desk: &Desk, strategy: PlaceCps, fanout: u32) -> Response {
+pub(super) fn form(desk: &Desk, (strategy, fanout): (PlaceCps, u32), text: Option<String>) -> Response {
     let Some(tree) = &desk.house.tree else { return no_tree() };
     if !FANOUTS.contains(&fanout) {
         let (least, most) = (FANOUTS.start(), FANOUTS.end());
@@ -91,11 +92,21 @@ pub(super) fn form(desk: &Desk, strategy: PlaceCps, fanout: u32) -> Response {
         );
     }
     let strategy = match strategy {
-        PlaceCps::Average => Strategy::Average,
+        PlaceCps::Average | PlaceCps::Topology => Strategy::Average,
         PlaceCps::Fuzzy => Strategy::Fuzzy(Weights::default()),
     };
     let now_us = desk.house.shared.now_us();
-    tree.form(Settings { strategy, fanout }, now_us);
+    let wrong = |fault: Fault| error(ErrorCode::Usage, format!("the topology file: {fault}"));
+    let topology = match text.as_deref().map(Topology::read).transpose() {
+        Ok(topology) => topology,
+        Err(fault) => return wrong(fault),
+    };
+    if let (Some(topology), Some(text)) = (&topology, &text)
+        && let Some((at, why)) = tree.cannot_follow(topology)
+    {
+        return wrong(topology.fault(text, at, why));
+    }
+    tree.form(Settings { strategy, fanout, topology }, now_us);
     Response::Tree(tree.info(now_us))
 }
 

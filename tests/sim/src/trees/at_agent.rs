@@ -32,7 +32,7 @@ impl Trees {
                 agent.member.on_record(&mut links, link, &record, local_us, &mut deeds);
                 came = Some((link, record));
             }
-            Happening::Gone(link) => agent.member.on_gone(&mut links, link, local_us, &mut deeds),
+            Happening::Gone(link, end) => agent.member.on_end(&mut links, (link, &end), local_us, &mut deeds),
         }
         let children = agent.member.children().count();
         let fits = children <= before || children <= agent.limit;

@@ -6,7 +6,7 @@ use starfarm_agent_core::{Picture, Triples};
 use starfarm_overlay_core::children::{Children, Said};
 use starfarm_overlay_core::front::{Front, NodeFacts, Settings};
 use starfarm_overlay_core::lanes::Lane;
-use starfarm_overlay_core::pipe::Links;
+use starfarm_overlay_core::pipe::{End, Links};
 use starfarm_overlay_core::plan::Features;
 use starfarm_protocol::link::{Message, Table};
 use starfarm_protocol::orders::FRONT_LEVEL;
@@ -149,12 +149,16 @@ impl Trees {
                 }
                 Said::Standing(standing) => root.front.on_standing(standing, now_us),
                 Said::Gone(post) => root.on_gone(post),
+                Said::Suspect(post) => self.suspect(post),
                 Said::Alarms(..) | Said::AlarmAcks(..) | Said::Part(..) | Said::Answer(_) | Said::Nothing => {
                 }
             },
-            Happening::Gone(link) => {
+            Happening::Gone(link, end) => {
                 let post = root.children.gone(link);
                 post.into_iter().for_each(|post| root.on_gone(post));
+                if let Some(post) = post.filter(|_| end == End::Silent) {
+                    self.suspect(post);
+                }
             }
             Happening::Turn | Happening::Up(_) | Happening::Place(..) => {}
         }

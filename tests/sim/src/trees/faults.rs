@@ -80,6 +80,7 @@ impl Trees {
         let host = self.random.below(self.scheduler_host() as u64) as usize;
         if self.hosts[host].is_on {
             self.hosts[host].is_on = false;
+            self.cut(host, None);
             (0..self.nodes.len())
                 .filter(|number| self.nodes[*number].host == host)
                 .collect::<Vec<_>>()
@@ -94,6 +95,7 @@ impl Trees {
         let share = 1 + self.random.below(4);
         for host in 0..self.hosts.len() {
             self.hosts[host].group = u32::from(self.random.below(4) < share);
+            self.cut(host, None);
         }
         self.mend_later(Mend::Partition);
     }
@@ -104,6 +106,8 @@ impl Trees {
         let until_us = self.now_us + self.lasts_us() / 2;
         if let Some(wire) = self.wires.nth(draw).and_then(|link| self.wires.get(link)) {
             wire.stalled_us = until_us.min(self.quiet_us);
+            let hosts = wire.ends.each_ref().map(|end| end.host);
+            hosts.into_iter().for_each(|host| self.cut(host, Some(until_us)));
         }
     }
 
@@ -122,7 +126,7 @@ impl Trees {
             if self.random.below(2) == 0 { Strategy::Average } else { Strategy::Fuzzy(Weights::default()) };
         let fanout = 2 + self.random.below(u64::from(self.model.fanout) * 2) as u32;
         if let Some(root) = &mut self.root {
-            root.front.form(Settings { strategy, fanout }, root.clock.shows(self.now_us));
+            root.front.form(Settings { strategy, fanout, topology: None }, root.clock.shows(self.now_us));
         }
     }
 
@@ -143,13 +147,19 @@ impl Trees {
             Mend::Worker(_) => {}
             Mend::Power(host) => {
                 self.hosts[host].is_on = true;
+                self.mend_host(host);
                 for number in 0..self.nodes.len() {
                     if self.nodes[number].host == host && !self.nodes[number].is_away {
                         self.start_worker(number);
                     }
                 }
             }
-            Mend::Partition => self.hosts.iter_mut().for_each(|host| host.group = 0),
+            Mend::Partition => {
+                for host in 0..self.hosts.len() {
+                    self.hosts[host].group = 0;
+                    self.mend_host(host);
+                }
+            }
             Mend::Scheduler => {
                 let behind_us = if self.random.below(3) == 0 { self.random.below(BACK_US) } else { 0 };
                 self.start_scheduler(behind_us);

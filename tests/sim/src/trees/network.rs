@@ -1,6 +1,6 @@
 //! What becomes of calls and records on their way between processes.
 
-use starfarm_overlay_core::pipe::LinkId;
+use starfarm_overlay_core::pipe::{End, LinkId};
 use starfarm_protocol::ids::Boot;
 use starfarm_protocol::orders::PostId;
 use starfarm_protocol::seal::{Claim, Door, Vouchers, post_name};
@@ -136,7 +136,10 @@ impl Trees {
         };
         let (who, is_known) = (end.who, end.is_known || side == 0);
         self.wires.close(link, who);
-        if is_known { self.tell(who, Happening::Gone(link)) } else { Ok(()) }
+        if !is_known {
+            return Ok(());
+        }
+        self.tell(who, Happening::Gone(link, End::Broken("it has hung up".into())))
     }
 
     /// A process looks after its links.
@@ -146,13 +149,16 @@ impl Trees {
         for link in self.wires.of(who) {
             let Some(end) = self.wires.end(link, who) else { continue };
             let (is_up, is_known) = (end.is_up && end.is_known, end.is_known || !end.is_up);
-            if end.pipe.look(is_up, local_us).is_ok() {
+            let Err(why) = end.pipe.look(is_up, local_us) else {
                 self.wires.dirty.insert(link);
                 continue;
+            };
+            if why == End::Silent && is_known {
+                self.is_no_false_alarm(link, who)?;
             }
             self.wires.close(link, who);
             if is_known {
-                self.tell(who, Happening::Gone(link))?;
+                self.tell(who, Happening::Gone(link, why))?;
             }
         }
         Ok(())

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
-use starfarm_overlay_core::pipe::LinkId;
+use starfarm_overlay_core::pipe::{End, LinkId};
 use starfarm_overlay_core::posts::News;
 use starfarm_protocol::ids::{JobId, PublicKey};
 use starfarm_protocol::link::Table;
@@ -27,6 +27,8 @@ pub(super) struct Host {
     pub(super) is_on: bool,
     /// It reaches those of its own group.
     pub(super) group: u32,
+    /// Until then a link of it may have been silent for long.
+    pub(super) cut_us: u64,
 }
 
 /// Something that has happened to a process.
@@ -36,7 +38,7 @@ pub(super) enum Happening {
     Up(LinkId),
     Called(LinkId, PostId, PublicKey, Vec<u8>),
     Record(LinkId, Vec<u8>),
-    Gone(LinkId),
+    Gone(LinkId, End),
 }
 
 /// A run.
@@ -60,6 +62,8 @@ pub(super) struct Trees {
     pub(super) root: Option<Root>,
     /// What the front wants of all.
     pub(super) table: Table,
+    /// Posts of which fronts heard that they are silent, and when they did first.
+    pub(super) doubts: BTreeMap<PostId, u64>,
     /// Jobs that run, and on which nodes.
     pub(super) jobs: BTreeMap<JobId, BTreeSet<usize>>,
     pub(super) started: u64,
@@ -72,7 +76,7 @@ impl Trees {
     pub(super) fn new(model: TreeModel, seed: u64) -> Self {
         let nodes = (model.nodes + model.nodes / 2) as usize;
         let hosts = nodes.div_ceil(model.per_host as usize) + 1;
-        let host = |_| Host { is_on: true, group: 0 };
+        let host = |_| Host { is_on: true, group: 0, cut_us: 0 };
         Self {
             now_us: 0,
             model,
@@ -91,6 +95,7 @@ impl Trees {
             incarnation: 0,
             root: None,
             table: Table::default(),
+            doubts: BTreeMap::new(),
             jobs: BTreeMap::new(),
             started: 0,
             quiet_us: model.faults_s * SECOND_US,
