@@ -153,7 +153,7 @@ impl Trees {
                 self.wires.dirty.insert(link);
                 continue;
             };
-            if why == End::Silent && is_known {
+            if why == End::Silent && is_up {
                 self.is_no_false_alarm(link, who)?;
             }
             self.wires.close(link, who);

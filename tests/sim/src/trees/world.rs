@@ -27,8 +27,9 @@ pub(super) struct Host {
     pub(super) is_on: bool,
     /// It reaches those of its own group.
     pub(super) group: u32,
-    /// Until then a link of it may have been silent for long.
+    /// Until then a link of it may have been silent for long: as it was cut off, or a link of it stood still.
     pub(super) cut_us: u64,
+    pub(super) stalled_us: u64,
 }
 
 /// Something that has happened to a process.
@@ -62,8 +63,8 @@ pub(super) struct Trees {
     pub(super) root: Option<Root>,
     /// What the front wants of all.
     pub(super) table: Table,
-    /// Posts of which fronts heard that they are silent, and when they did first.
-    pub(super) doubts: BTreeMap<PostId, u64>,
+    /// Machines of which fronts heard that they are silent, and when they did first.
+    pub(super) doubts: BTreeMap<String, u64>,
     /// Jobs that run, and on which nodes.
     pub(super) jobs: BTreeMap<JobId, BTreeSet<usize>>,
     pub(super) started: u64,
@@ -76,7 +77,7 @@ impl Trees {
     pub(super) fn new(model: TreeModel, seed: u64) -> Self {
         let nodes = (model.nodes + model.nodes / 2) as usize;
         let hosts = nodes.div_ceil(model.per_host as usize) + 1;
-        let host = |_| Host { is_on: true, group: 0, cut_us: 0 };
+        let host = |_| Host { is_on: true, group: 0, cut_us: 0, stalled_us: 0 };
         Self {
             now_us: 0,
             model,
