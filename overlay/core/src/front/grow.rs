@@ -14,6 +14,10 @@ use crate::plan::{self, Features};
 /// A CP that has not said its key for so long goes elsewhere, and so does one that none of its children reaches.
 const START_US: u64 = 5_000_000;
 const REACH_US: u64 = 10_000_000;
+/// One that others reach is not for whoever has not linked with it after so long.
+const STRAY_US: u64 = 30_000_000;
+/// Nodes that a post avoids, at most: those that it could not reach last.
+const AVOIDS_MAX: usize = 8;
 /// CPs that go elsewhere at one look, at most.
 const FAILED_MAX: usize = 4;
 /// So long no CP is put where one did not come up.
@@ -56,6 +60,7 @@ impl Front {
             self.blames_from_us = if is_pause { now_us + START_US } else { self.blames_from_us };
             self.looked_us = now_us;
             self.drop_those_that_fail(now_us);
+            self.turn_away(now_us);
             self.settle_roots(now_us);
         }
         let shrinks = self.too_many_us.is_some_and(|since_us| since_us + SHRINK_US <= now_us);
@@ -114,17 +119,39 @@ impl Front {
         gone.into_iter().for_each(|post| self.remove(post, PostLoss::NodeGone));
     }
 
-    /// CPs that have children which have links, none of them with it.
+    /// CPs that have children on other machines which have links, none of them with it.
     fn out_of_reach(&self, now_us: u64) -> BTreeSet<PostId> {
         let (mut have, mut reached) = (BTreeSet::new(), BTreeSet::new());
-        for post in self.posts.values() {
+        for (id, post) in &self.posts {
             let (Some(parent), Some(now)) = (post.parent, post.parent_now()) else { continue };
-            reached.insert(now);
-            if post.parent_us + REACH_US <= now_us {
+            // Whoever is on the same machine reaches it whatever is between machines.
+            let is_far = |of: PostId| self.host_of(of) != self.host_of(*id);
+            if is_far(now) {
+                reached.insert(now);
+            }
+            if is_far(parent) && post.parent_us + REACH_US <= now_us {
                 have.insert(parent);
             }
         }
         have.difference(&reached).copied().collect()
+    }
+
+    /// Posts that do not reach the parent which others reach get another one.
+    fn turn_away(&mut self, now_us: u64) {
+        let is_known = |parent: PostId| self.posts.get(&parent).is_some_and(|of| of.key.is_some());
+        let strays = self.posts.iter().filter_map(|(id, post)| {
+            let (parent, now) = (post.parent.filter(|parent| is_known(*parent))?, post.parent_now()?);
+            let since_us = post.parent_us.max(self.posts[&parent].since_us).max(self.blames_from_us);
+            (now != parent && since_us + STRAY_US <= now_us).then_some((*id, self.posts[&parent].node))
+        });
+        let strays: Vec<_> = strays.take(FAILED_MAX).collect();
+        for (id, node) in strays {
+            let post = self.posts.get_mut(&id).expect("it was just seen there");
+            post.avoids.retain(|(of, until_us)| *of != node && *until_us > now_us);
+            post.avoids.truncate(AVOIDS_MAX - 1);
+            post.avoids.insert(0, (node, now_us + STRIKE_US));
+            (post.parent, self.dirty) = (None, true);
+        }
     }
 
     fn plan(&mut self, now_us: u64) {
@@ -306,7 +333,9 @@ impl Front {
         }
         // On the same machine first, and then with whoever has fewest.
         for (parent, host) in parents {
-            let is_near = |child: &PostId| self.host_of(*child) == Some(host);
+            let is_near = |child: &PostId| {
+                self.host_of(*child) == Some(host) && !self.posts[child].avoids(&self.posts[parent].node)
+            };
             let room = fan.saturating_sub(has[parent]);
             let near: Vec<_> = waiting.iter().filter(|child| is_near(child)).take(room).copied().collect();
             has.entry(*parent).and_modify(|has| *has += near.len());
@@ -317,8 +346,14 @@ impl Front {
         }
         let mut least: BTreeSet<_> = has.into_iter().map(|(parent, has)| (has, parent)).collect();
         for child in waiting {
-            let (has, parent) = least.pop_first().expect("whoever attaches children has parents for them");
-            least.insert((has + 1, parent));
+            let fits = |(_, parent): &&(usize, PostId)| !self.posts[&child].avoids(&self.posts[parent].node);
+            let found = least.iter().find(fits).copied();
+            if let Some((has, parent)) = found {
+                least.remove(&(has, parent));
+                least.insert((has + 1, parent));
+            }
+            // Who reaches none of them reaches the front.
+            let parent = found.map_or(PostId::FRONT, |(_, parent)| parent);
             self.posts.entry(child).and_modify(|post| post.parent = Some(parent));
         }
     }

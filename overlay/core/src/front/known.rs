@@ -70,6 +70,8 @@ pub struct Post {
     pub(super) is_told: bool,
     /// When its parent was decided.
     pub(super) parent_us: u64,
+    /// Nodes whose CPs it does not reach, and until when none of these is its parent.
+    pub(super) avoids: Vec<(PublicKey, u64)>,
 }
 
 impl Post {
@@ -88,7 +90,12 @@ impl Post {
             since_us: now_us,
             is_told: false,
             parent_us: now_us,
+            avoids: Vec::new(),
         }
+    }
+
+    pub(super) fn avoids(&self, node: &PublicKey) -> bool {
+        self.avoids.iter().any(|(of, _)| of == node)
     }
 
     /// Its node tells of it; whether it links with another key now, or elsewhere, and whether it was linked with another key

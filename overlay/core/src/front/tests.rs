@@ -490,5 +490,6 @@ fn a_cp_takes_as_many_children_as_it_is_given() {
 }
 
 mod follow;
+mod reach;
 mod room;
 mod roots;
