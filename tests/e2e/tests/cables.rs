@@ -93,7 +93,7 @@ fn a_tree_lives_with_loss_a_firewall_and_a_translated_address() {
     }
     farm.add_worker_in(Some(&inner), "w7", &join, &["--slots", "2"]);
     farm.until_nodes_up(7);
-    let id = farm.submit(&["--range", "0..4000", "--", "sleep", "0.05"]);
+    let id = farm.submit(&["--range", "0..8000", "--", "sleep", "0.05"]);
     farm.cli(&["tree", "form", "--fanout", "2"]).exits(0);
     until("all carry that can be reached, and nobody else", || {
         let tree = until_live(&farm, 7);
@@ -125,6 +125,6 @@ fn a_tree_lives_with_loss_a_firewall_and_a_translated_address() {
     farm.until_node(&carrier, "up");
     until_live(&farm, 7);
     farm.wait(&id).exits(0);
-    each_done_once(&farm.job(&id), &farm.results(&id), 4000);
+    each_done_once(&farm.job(&id), &farm.results(&id), 8000);
     farm.cli(&["audit", &farm.state().to_string_lossy()]).exits(0);
 }
