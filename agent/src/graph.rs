@@ -159,3 +159,35 @@ pub(crate) fn tell_gather(runtime: &mut Runtime, kind: PostKind, (key, value): (
         assert!(told.is_ok(), "the stage is there, and knows the setting");
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::path::PathBuf;
+
+    use starfarm_protocol::ids::FarmId;
+
+    use super::*;
+
+    /// Edges of the graph that such a post begins with, that lead to or from what is called so.
+    fn edges(kind: PostKind, metrics: Option<PathBuf>, name: &str) -> Vec<String> {
+        let begin = Begin { metrics, ..Begin::new(FarmId([0; 16]), kind, 0, PathBuf::from("/dev/null")) };
+        let mut runtime = Runtime::new(&modules());
+        build(&mut runtime, &begin, &Doors::default()).unwrap();
+        let stages = runtime.stages();
+        let called = |number| stages.iter().find(|(of, ..)| *of == number).unwrap().1.unwrap();
+        let edges = runtime.edges().into_iter();
+        let edges = edges
+            .map(|(from, output, to, input)| format!("{}.{output} {}.{input}", called(from), called(to)));
+        edges.filter(|edge| edge.contains(name)).collect()
+    }
+
+    #[test]
+    fn what_programs_tell_is_handed_on_and_not_summed_up() {
+        for kind in [PostKind::Cp, PostKind::Ibe] {
+            assert_eq!(edges(kind, None, "trace"), ["down.trace trace.in"]);
+        }
+        assert_eq!(edges(PostKind::Be, Some(std::env::temp_dir()), "trace"), ["program.events trace.in"]);
+        assert_eq!(edges(PostKind::Be, None, "trace"), [] as [&str; 0]);
+    }
+}

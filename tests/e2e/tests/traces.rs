@@ -49,7 +49,8 @@ fn what_a_program_tells_is_followed_with_its_job_unit_and_node() {
     let job: u64 = id.parse().unwrap();
     for line in &heard {
         assert_eq!((&line["node"], &line["job"], &line["lost"]), (&"w1".into(), &job.into(), &0.into()));
-        assert!(line["unit"] == "3" || line["unit"] == "4" || line["unit"].is_null(), "{line}");
+        // A sender that has ended says nothing of its unit any more.
+        assert!(line["unit"] == "0" || line["unit"] == "1" || line["unit"].is_null(), "{line}");
         assert!(line["at_us"].as_u64().unwrap() > 1_700_000_000_000_000, "{line}");
     }
     let numbers: Vec<_> = heard.iter().map(|line| line["number"].as_u64().unwrap()).collect();
@@ -107,9 +108,10 @@ time.sleep(1000)
         let dropped = counts(&tree, "be", &["dropped"]);
         let came = counts(&tree, "fe", &["received", "late", "gaps"]);
         let sent = counts(&tree, "be", &["sent"]);
-        assert_eq!(counts(&tree, "fe", &["gaps"]), 0, "{tree}");
         // The front counts at once, the back end says it every two seconds.
-        dropped == lost && (sent..sent + 20).contains(&(came + dropped))
+        counts(&tree, "fe", &["gaps"]) == 0
+            && dropped == lost
+            && (sent..sent + 20).contains(&(came + dropped))
     });
     farm.cli(&["job", "cancel", &id]).exits(0);
 }
