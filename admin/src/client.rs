@@ -15,8 +15,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use starfarm_protocol::admin::frames::{FrameError, FrameReader, frame};
 use starfarm_protocol::admin::pieces::{self, PIECE_BYTES_MAX, Pieces};
 use starfarm_protocol::admin::{
-    AlarmsInfo, EventLine, Explanation, GraphInfo, JobCommand, JobInfo, NodeInfo, PlaceCps, Request,
-    Response, StatusInfo, Subject, TreeInfo, UsageLine,
+    AlarmPage, AlarmsInfo, EventLine, Explanation, GraphInfo, JobCommand, JobInfo, NodeInfo, PlaceCps,
+    Request, Response, StatusInfo, Subject, TracePage, TreeInfo, UsageLine,
 };
 use starfarm_protocol::ids::{ContentHash, JobId};
 use starfarm_protocol::units::Units;
@@ -280,6 +280,16 @@ impl Client {
 
     pub(crate) fn alarms(&mut self) -> Result<AlarmsInfo, Failure> {
         ask!(self, &Request::Alarms, Response::Alarms(alarms) => alarms)
+    }
+
+    /// What became of alarms behind a number.
+    pub(crate) fn alarms_after(&mut self, after: u64) -> Result<AlarmPage, Failure> {
+        ask!(self, &Request::AlarmsAfter { after }, Response::AlarmPage(page) => page)
+    }
+
+    /// What programs have told, by a `Request::Trace`.
+    pub(crate) fn trace(&mut self, request: &Request) -> Result<TracePage, Failure> {
+        ask!(self, request, Response::TracePage(page) => page)
     }
 
     /// The graph of a node's agent.

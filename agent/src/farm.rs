@@ -17,7 +17,8 @@ use crate::words::OwnFile;
 const FILE_BYTES_MAX: usize = 64 << 10;
 /// Stages of the farm, at most.
 const STAGES_MAX: usize = 256;
-/// Types that may be had from afar.
+/// Types that may be had from afar. The others name something of the node: `health` a file system, `units` and `program` files of the
+/// worker, `udp_receive` and `udp_send` ports.
 const FROM_AFAR: [&str; 14] = [
     "aggregate",
     "blackhole",
@@ -162,6 +163,9 @@ mod tests {
         let types: Vec<_> =
             graph::modules().iter().flat_map(|module| module.types).map(|of| of.name).collect();
         assert!(FROM_AFAR.iter().all(|name| types.contains(name)));
+        // Whoever adds a type has to say which it is: one of these touches what is outside the agent.
+        let others: Vec<_> = types.iter().copied().filter(|name| !FROM_AFAR.contains(name)).collect();
+        assert_eq!(others, ["health", "units", "udp_receive", "udp_send", "program"]);
         let refused = |text: &str| check_farm_file("monitor.toml", text).unwrap_err().to_string();
         for (text, why) in [
             (

@@ -1,5 +1,6 @@
 //! The graphs that posts begin with. A back end: what its machine does leaves as one message a wave, what its units do as one
-//! for each job. A communication process: what those below tell is summed up by job, and put together by machine.
+//! for each job, and what programs tell as they tell it. A communication process: what those below tell is summed up by job, and put
+//! together by machine; what programs tell it passes on.
 
 use std::cell::Cell;
 use std::path::Path;
@@ -33,7 +34,8 @@ const PERIOD_US: u64 = 1_000_000;
 pub(crate) const DOWN: &str = "down";
 pub(crate) const GATHER: &str = "gather";
 /// Where values leave, by stream.
-const UP: [(&str, Stream); 2] = [("system", Stream::System), ("job", Stream::Job)];
+const UP: [(&str, Stream); 3] = [("system", Stream::System), ("job", Stream::Job), (TRACE, Stream::Trace)];
+const TRACE: &str = "trace";
 
 /// Where values come in and leave, and how many came too late.
 pub(crate) struct Doors {
@@ -119,6 +121,7 @@ fn programs(runtime: &mut Runtime, begin: &Begin) -> Result<(), Refusal> {
     let Some(folder) = &begin.metrics else { return Ok(()) };
     let create = Order::Create { type_name: program::TYPE.to_owned(), name: Some(program::TYPE.to_owned()) };
     runtime.order(create, 0)?;
+    link(runtime, (program::TYPE, program::EVENTS), (TRACE, "in"))?;
     let set = Word::Set { key: "folder".to_owned(), value: folder.display().to_string() };
     if let Err(refusal) = runtime.order(Order::Tell(Who::from(program::TYPE), set), 0) {
         starfarm_net::say(&format!("starfarm-agent: nobody hears what programs of units say: {refusal}"));
@@ -140,7 +143,8 @@ fn health(runtime: &mut Runtime, begin: &Begin, doors: &Doors) -> Result<(), Ref
 fn communication_process(runtime: &mut Runtime, doors: &Doors) -> Result<(), Refusal> {
     runtime.add("down", Box::new(Down::new(Rc::clone(&doors.coming))), Some(DOWN))?;
     runtime.add("gather", Box::new(Gather::new(PERIOD_US, Rc::clone(&doors.late))), Some(GATHER))?;
-    for (name, _) in UP {
+    link(runtime, (DOWN, TRACE), (TRACE, "in"))?;
+    for (name, _) in UP.into_iter().filter(|(name, _)| *name != TRACE) {
         link(runtime, (DOWN, name), (GATHER, "in"))?;
         link(runtime, (GATHER, name), (name, "in"))?;
     }
@@ -153,5 +157,37 @@ pub(crate) fn tell_gather(runtime: &mut Runtime, kind: PostKind, (key, value): (
         let word = Word::Set { key: key.to_owned(), value };
         let told = runtime.order(Order::Tell(Who::from(GATHER), word), now_us);
         assert!(told.is_ok(), "the stage is there, and knows the setting");
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::path::PathBuf;
+
+    use starfarm_protocol::ids::FarmId;
+
+    use super::*;
+
+    /// Edges of the graph that such a post begins with, that lead to or from what is called so.
+    fn edges(kind: PostKind, metrics: Option<PathBuf>, name: &str) -> Vec<String> {
+        let begin = Begin { metrics, ..Begin::new(FarmId([0; 16]), kind, 0, PathBuf::from("/dev/null")) };
+        let mut runtime = Runtime::new(&modules());
+        build(&mut runtime, &begin, &Doors::default()).unwrap();
+        let stages = runtime.stages();
+        let called = |number| stages.iter().find(|(of, ..)| *of == number).unwrap().1.unwrap();
+        let edges = runtime.edges().into_iter();
+        let edges = edges
+            .map(|(from, output, to, input)| format!("{}.{output} {}.{input}", called(from), called(to)));
+        edges.filter(|edge| edge.contains(name)).collect()
+    }
+
+    #[test]
+    fn what_programs_tell_is_handed_on_and_not_summed_up() {
+        for kind in [PostKind::Cp, PostKind::Ibe] {
+            assert_eq!(edges(kind, None, "trace"), ["down.trace trace.in"]);
+        }
+        assert_eq!(edges(PostKind::Be, Some(std::env::temp_dir()), "trace"), ["program.events trace.in"]);
+        assert_eq!(edges(PostKind::Be, None, "trace"), [] as [&str; 0]);
     }
 }

@@ -13,7 +13,7 @@
 //! | `door` | where it takes links |
 //! | `farm` | the stages of the whole farm, which are told from afar |
 //! | `own`, `file` | what a node's own file adds, and how it is read |
-//! | `service`, `program`, `lines` | programs beside the agent, and those of units, whose lines are values |
+//! | `service`, `program`, `lines`, `sender` | programs beside the agent, and those of units, whose lines are values or told as they are; which unit says them |
 //! | `cpus` | the processors that agents run on |
 //! | `sensors` | what reads the machine |
 //!
@@ -36,6 +36,7 @@ mod process;
 mod program;
 mod raise;
 mod reaction;
+mod sender;
 pub mod sensors;
 mod serve;
 mod service;

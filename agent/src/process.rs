@@ -10,7 +10,7 @@ use starfarm_agent_core::{Order, Runtime, Who, Word};
 use starfarm_overlay::{Happening, Reactor, Watch};
 use starfarm_overlay_core::lanes::Lane;
 use starfarm_overlay_core::member::{self, Deed, Member};
-use starfarm_protocol::link::Message;
+use starfarm_protocol::link::{Message, Stream};
 use starfarm_protocol::orders::{PostId, PostState};
 use starfarm_protocol::seal::{StaticKey, post_name, post_of};
 
@@ -21,6 +21,7 @@ use crate::farm::Farm;
 use crate::graph::{self, Doors};
 use crate::own::Own;
 use crate::pipe::Worker;
+use crate::program;
 use crate::reaction::Reaction;
 use crate::watched;
 use crate::wishes::Wishes;
@@ -257,6 +258,7 @@ impl Agent {
         for Values { stream, at_us, triples } in leaving.borrow_mut().drain(..) {
             self.member.put(stream, at_us, &triples);
         }
+        self.member.lose(Stream::Trace, program::take_lost());
     }
 
     /// Says what somebody must know.

@@ -1,4 +1,4 @@
-/* A program of a unit tells a figure of its own:
+/* A program of a unit tells a figure of its own, and an event:
  * cc -o report report.c && starfarm submit --range 0..4 -- ./report */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,5 +25,7 @@ int main(void) {
         report(metrics, &to, "step", step);
         sleep(1);
     }
+    const char *done = "event all steps are done";
+    (void)sendto(metrics, done, strlen(done), MSG_DONTWAIT, (const struct sockaddr *)&to, sizeof to);
     return 0;
 }

@@ -13,6 +13,7 @@ mod output;
 pub mod pieces;
 mod results;
 mod status;
+mod trace;
 mod tree;
 mod usage;
 
@@ -28,7 +29,7 @@ use crate::terms::{Limit, Terms};
 use crate::trust::{Share, TrustChecks};
 use crate::units::Units;
 use crate::word::words;
-pub use alarms::{AlarmInfo, AlarmPath, AlarmsInfo};
+pub use alarms::{AlarmChange, AlarmInfo, AlarmLine, AlarmPage, AlarmPath, AlarmsInfo};
 pub use explain::{Explanation, Fact, FactValue, Reason, Rule, SizeInfo, Subject};
 pub use graph::{EdgeInfo, GraphInfo, GraphTimer, StageInfo};
 pub use lines::EventLine;
@@ -37,6 +38,7 @@ pub use node::{DeviceInfo, DevicesInfo, NetworkInfo, NodeInfo, RateInfo};
 pub use output::{ArchiveInfo, OutputInfo, OutputLoss, StreamInfo};
 pub use results::{FailedInfo, HitInfo, LostOutputs, ResultsPage};
 pub use status::StatusInfo;
+pub use trace::{TraceLine, TracePage};
 pub use tree::{MonitorScope, MonitorWish, PlaceCps, PostInfo, PostLoss, TreeInfo, TreeState, TreeSummary};
 pub use usage::{JobTotalUsage, JobUsage, NodeUsage, Spread, UsageLine, UsageSpan};
 
@@ -96,6 +98,11 @@ pub enum Request {
     Tree,
     /// Alarms that stand; answered with `Alarms`.
     Alarms,
+    /// What became of alarms lately: the oldest that are kept behind number `after`; answered with `AlarmPage`.
+    AlarmsAfter { after: u64 },
+    /// What programs of units have told: the oldest that are kept behind number `after`, at most `take` and a thousand, where
+    /// it is said of a job or a node those alone; answered with `TracePage`.
+    Trace { after: u64, take: u64, about: Option<Subject> },
     /// All back ends are to have these stages beside their own: the text of a farm's file.
     LoadStages { text: String },
     /// The graph of a node's agent; answered with `Graph`.
@@ -230,6 +237,10 @@ pub enum Response {
     Tree(TreeInfo),
     /// Alarms.
     Alarms(AlarmsInfo),
+    /// What became of alarms.
+    AlarmPage(AlarmPage),
+    /// What programs have told.
+    TracePage(TracePage),
     /// An agent's graph.
     Graph(GraphInfo),
     /// What something used of late.

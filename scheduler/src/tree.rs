@@ -8,6 +8,7 @@ mod info;
 mod load;
 mod seen;
 mod stages;
+mod story;
 mod wishes;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,14 +17,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crossbeam_channel::Sender;
 use starfarm_agent_core::named::{Amount, Amounts};
+use starfarm_agent_core::trace::Traces;
 use starfarm_agent_core::{Figures, Picture, Summary, Triples};
 use starfarm_overlay::Waker;
 use starfarm_overlay_core::front::{Front, NodeFacts, Settings};
 use starfarm_overlay_core::plan::Features;
 use starfarm_overlay_core::plan::topology::Topology;
-use starfarm_protocol::admin::{MonitorWish, NodeInfo, NodeUsage, Spread};
+use starfarm_protocol::admin::{MonitorWish, NodeInfo, NodeUsage, Spread, Subject, TracePage};
 use starfarm_protocol::ids::{JoinKeyId, PublicKey};
-use starfarm_protocol::link::{Answer, Counts, Data, Standing, Table};
+use starfarm_protocol::link::{self, Answer, Counts, Data, Standing, Table};
 use starfarm_protocol::metric::Metric;
 use starfarm_protocol::orders::{Orders, PostId, Report};
 use starfarm_protocol::seal::Vouchers;
@@ -64,13 +66,14 @@ struct Known {
     of_front: (u32, Counts),
     wishes: Wishes,
     alarms: AlarmDesk,
+    traces: Traces,
 }
 
 impl Tree {
     pub(crate) fn new(front: Front, arrivals: Sender<Arrival>, waker: Arc<Waker>) -> Self {
         let (picture, of_front) = (Picture::default(), Default::default());
-        let (wishes, alarms) = (Wishes::default(), AlarmDesk::default());
-        let known = Known { front, picture, of_front, wishes, alarms };
+        let (wishes, alarms, traces) = (Wishes::default(), AlarmDesk::default(), Traces::default());
+        let known = Known { front, picture, of_front, wishes, alarms, traces };
         let stages = Mutex::new(Arc::new(Stages::new(String::new())));
         Self { known: Mutex::new(known), arrivals, waker, asks: Mutex::default(), stages }
     }
@@ -90,7 +93,8 @@ impl Tree {
         };
         known.front.renew();
         (known.picture, known.of_front) = (Picture::default(), Default::default());
-        known.alarms = AlarmDesk::default();
+        // Who follows goes on behind what was told.
+        known.alarms = known.alarms.anew();
         drop(known);
         starfarm_net::say(&format!("the monitor forgets all and begins anew, the farm goes on: {why}"));
         None
@@ -183,7 +187,23 @@ impl Tree {
     /// A child has said something; whether any of it was news.
     pub(crate) fn take(&self, child: PostId, data: &Data<'_>, now_us: u64) -> bool {
         let Ok(triples) = Triples::read(data.triples) else { return false };
-        self.with(|known| known.picture.take(child, data.at_us, triples, now_us)).unwrap_or(false)
+        let taken = self.with(|known| match data.stream {
+            link::Stream::Trace => {
+                let node_of = |post| known.front.node_of(post).map(|(_, name)| name.to_owned());
+                known.traces.take((child, data.at_us), triples, node_of)
+            }
+            _ => known.picture.take(child, data.at_us, triples, now_us),
+        });
+        taken.unwrap_or(false)
+    }
+
+    /// What programs have told behind number `after`, where it is said of this job or node alone.
+    pub(crate) fn trace(&self, after: u64, take: u64, about: Option<&Subject>) -> TracePage {
+        self.known().traces.page(after, take, |line| match about {
+            None => true,
+            Some(Subject::Job(job)) => line.job == Some(*job),
+            Some(Subject::Node(name)) => line.node.as_ref() == Some(name),
+        })
     }
 
     /// The nodes that have posts.
@@ -210,6 +230,7 @@ impl Tree {
             for post in &posts {
                 known.picture.forget(*post);
                 known.alarms.forget(*post);
+                known.traces.forget(*post);
             }
             posts
         });
@@ -278,6 +299,7 @@ impl Tree {
                 let named = post.and_then(|post| known.picture.named(*post));
                 NodeUsage { named: named.map(sums).unwrap_or_default(), ..node_usage(figures, age_us) }
             });
+            node.alarm = post.and_then(|post| known.alarms.worst_of(*post));
         }
     }
 }

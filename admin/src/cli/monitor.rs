@@ -23,7 +23,7 @@ pub(crate) enum Monitor {
     Show(About),
     /// Say what is measured of something, and how often, from now on
     Set(MonitorSet),
-    /// Print figures as they come
+    /// Print figures as they come, or alarms, or what programs tell
     Follow(Follow),
     /// Print the alarms that stand
     Alarms,
@@ -63,18 +63,22 @@ pub(crate) struct About {
 pub(crate) struct Follow {
     #[command(flatten)]
     pub(crate) about: About,
-    /// Of jobs alone, or of machines alone
+    /// Which [default: figures of jobs and of machines]
     #[arg(long, value_enum)]
     pub(crate) stream: Option<Stream>,
 }
 
-/// What figures are about.
+/// What is followed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Stream {
     /// What machines do
     System,
     /// What jobs use
     Job,
+    /// Alarms that begin, change or end
+    Alarm,
+    /// What programs of units tell, one by one and in order
+    Trace,
 }
 
 #[derive(Args, Debug)]

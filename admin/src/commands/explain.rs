@@ -19,9 +19,13 @@ pub(crate) use said::Said;
 pub(crate) fn run(context: &mut Context, subject: Subject) -> Result<(), Failure> {
     let mut client = context.connect()?;
     let mut said = Said::from(client.explain(subject.clone())?);
-    if let Subject::Job(id) = subject {
+    match subject {
         // It may have been deleted in between.
-        said = client.job(id).map_or(said.clone(), |job| said.and_uses(&job));
+        Subject::Job(id) => said = client.job(id).map_or(said.clone(), |job| said.and_uses(&job)),
+        // A farm may have no monitor.
+        Subject::Node(name) => {
+            said = client.alarms().map_or(said.clone(), |known| said.and_alarms(&name, &known.alarms));
+        }
     }
     context.printer.document(&said)
 }
@@ -99,8 +103,11 @@ mod tests {
 
     use expect_test::expect;
     use starfarm_protocol::admin::explain::JobReason;
-    use starfarm_protocol::admin::{Explanation, Fact, FactValue, JobInfo, JobUsage, Reason, Rule, Spread};
+    use starfarm_protocol::admin::{
+        AlarmInfo, Explanation, Fact, FactValue, JobInfo, JobUsage, Reason, Rule, Spread,
+    };
     use starfarm_protocol::ids::JobId;
+    use starfarm_protocol::link::AlarmLevel;
 
     use super::*;
     use crate::output::Format;
@@ -183,6 +190,25 @@ mod tests {
         assert_eq!(busy.verdict, explanation().verdict);
         assert_eq!(busy.facts.last().unwrap().value, "7.9 of 8 cores");
         assert_eq!(explanation().and_uses(&JobInfo::default()), explanation(), "nothing is known");
+    }
+
+    #[test]
+    fn a_node_tells_of_its_own_alarms() {
+        let alarm = |node: &str| AlarmInfo {
+            id: "7-disk-1".into(),
+            node: node.into(),
+            sensor: "disk".into(),
+            level: AlarmLevel::Critical,
+            value: None,
+            text: "it is full".into(),
+            since_seconds: 1.0,
+            paths: 1,
+            reacted: false,
+        };
+        let said = explanation().and_alarms("lab-7", &[alarm("lab-7"), alarm("lab-8")]);
+        assert_eq!(said.facts.len(), explanation().facts.len() + 1);
+        let last = said.facts.last().unwrap();
+        assert_eq!((&*last.name, &*last.value), ("alarm", "disk, critical: it is full"));
     }
 
     #[test]

@@ -1,33 +1,26 @@
 //! `starfarm monitor`: what jobs and nodes use, for people, for programs and for other monitors.
 
 mod alarms;
+mod follow;
 mod graph;
 mod openmetrics;
 mod series;
 
-use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use starfarm_protocol::admin::{JobInfo, MonitorScope, MonitorWish, NodeInfo, Request};
 
 use super::Context;
-use crate::cli::{About, Follow, Monitor, MonitorSet, MonitorStream};
+use crate::cli::{About, Monitor, MonitorSet};
 use crate::client::Client;
 use crate::failure::{Exit, Failure};
-use crate::output::{Format, Record};
 use series::{Series, of_job, of_node};
-
-/// How often `follow` looks for a new wave.
-const LOOK: Duration = Duration::from_millis(100);
-/// Waves are at least so far apart.
-const APART_S: f64 = 0.05;
 
 pub(crate) fn run(context: &mut Context, command: &Monitor) -> Result<(), Failure> {
     match command {
         Monitor::Show(about) => show(context, about),
         Monitor::Set(set) => self::set(context, set),
-        Monitor::Follow(asked) => follow(context, asked),
+        Monitor::Follow(asked) => follow::run(context, asked),
         Monitor::Alarms => {
             let alarms = context.connect()?.alarms()?;
             context.printer.document(&alarms)
@@ -92,40 +85,4 @@ fn load(context: &mut Context, file: &Path, checks_only: bool) -> Result<(), Fai
     let checked = starfarm_agent::check_farm_file(&name.to_string(), &text);
     checked.map_err(|error| Failure::usage(error.to_string()))?;
     if checks_only { Ok(()) } else { context.connect()?.command(&Request::LoadStages { text }) }
-}
-
-/// Prints what is new until somebody stops it.
-fn follow(context: &mut Context, asked: &Follow) -> Result<(), Failure> {
-    let mut client = context.connect()?;
-    let (start, mut told) = (Instant::now(), BTreeMap::<(String, String), f64>::new());
-    loop {
-        let mut all = newest(&mut client, &asked.about)?;
-        let now_s = start.elapsed().as_secs_f64();
-        all.retain(|series| {
-            let is_asked = match asked.stream {
-                None => true,
-                Some(MonitorStream::Job) => series.job.is_some(),
-                Some(MonitorStream::System) => series.job.is_none(),
-            };
-            let (whose, at_s) = ((series.whose(), series.metric.to_string()), now_s - series.age_seconds);
-            let is_new = told.get(&whose).is_none_or(|before| at_s > before + APART_S);
-            is_asked && is_new && {
-                told.insert(whose, at_s);
-                true
-            }
-        });
-        for series in &all {
-            match context.printer.format {
-                Format::Json | Format::Jsonl => context.printer.line_of(Series::ONE, series)?,
-                Format::Quiet => context.printer.line(&series.quiet())?,
-                Format::Table => {
-                    let (whose, all) = (series.whose(), series.amount(series.spread.sum));
-                    let line = format!("{whose:<12} {:<17} {all:>12}  {}", series.metric, series.spread());
-                    context.printer.line(&line)?;
-                }
-            }
-        }
-        context.printer.flush()?;
-        std::thread::sleep(LOOK);
-    }
 }

@@ -25,9 +25,9 @@ macro_rules! schemas {
 
 /// The schemas by name. What is printed on one line keeps to that of the list that it would stand in.
 const SCHEMAS: &[(&str, &str)] = schemas! {
-    "alarms" "audit" "bench-dispatch" "bench-tree" "bench-udp" "dry-run" "error" "events" "explanation" "jobs" "join-file" "keys" "labelled-status"
+    "alarm-change" "alarms" "audit" "bench-dispatch" "bench-tree" "bench-udp" "dry-run" "error" "events" "explanation" "jobs" "join-file" "keys" "labelled-status"
     "log-replay" "log-state" "log-validation" "nodes" "plan" "probe" "results" "series" "status" "submitted"
-    "tree" "tree-plan" "graph"
+    "trace" "tree" "tree-plan" "graph"
 };
 
 pub(crate) fn job_file(context: &mut Context) -> Result<(), Failure> {

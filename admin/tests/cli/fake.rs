@@ -16,20 +16,19 @@ use starfarm_protocol::admin::explain::JobReason;
 use starfarm_protocol::admin::frames::FrameReader;
 use starfarm_protocol::admin::pieces::answer_frames;
 use starfarm_protocol::admin::{
-    AlarmInfo, AlarmPath, AlarmsInfo, ConflictInfo, DoubtfulInfo, EdgeInfo, Error, ErrorCode, EventLine,
-    Explanation, Fact, FactValue, FailedInfo, GraphInfo, GraphTimer, HitInfo, JobInfo, JobTotalUsage,
-    JobUsage, KeyInfo, LostOutputs, NeedsInfo, NodeInfo, OutputInfo, OutputLoss, PlaceCps, PostInfo, Reason,
-    Refusal, Request, Response, ResultsPage, Rule, SizeInfo, Spread, StageInfo, StatusInfo, StreamInfo,
-    Subject, TreeInfo, TreeState, TreeSummary, TrustInfo, UntrueInfo,
+    ConflictInfo, DoubtfulInfo, Error, ErrorCode, EventLine, Explanation, Fact, FactValue, FailedInfo,
+    HitInfo, JobInfo, JobTotalUsage, JobUsage, KeyInfo, LostOutputs, NeedsInfo, NodeInfo, OutputInfo,
+    OutputLoss, Reason, Refusal, Request, Response, ResultsPage, Rule, SizeInfo, Spread, StatusInfo,
+    StreamInfo, Subject, TrustInfo, UntrueInfo,
 };
 use starfarm_protocol::ids::{ContentHash, FarmId, JobId, NodeId, PublicKey};
 use starfarm_protocol::join::JoinFile;
 use starfarm_protocol::journal::record::JobTotals;
-use starfarm_protocol::link::AlarmLevel;
-use starfarm_protocol::orders::{PostId, PostKind, PostState};
 use starfarm_protocol::seal::{Role, Secret};
 
 use crate::program::Folder;
+
+mod monitor;
 
 /// Serves made-up answers from a socket in `folder` until the test ends.
 pub(crate) fn serve(folder: &Folder) {
@@ -89,9 +88,11 @@ fn answer(request: &Request) -> Response {
             Response::Nodes(vec![node("lab-7"), unheard])
         }
         Request::Monitor(_) => Response::Done,
-        Request::Alarms => Response::Alarms(alarms()),
-        Request::Graph { .. } => Response::Graph(graph()),
-        Request::Tree | Request::FormTree { .. } => Response::Tree(tree()),
+        Request::Alarms => Response::Alarms(monitor::alarms()),
+        Request::AlarmsAfter { after } => Response::AlarmPage(monitor::alarms_after(*after)),
+        Request::Trace { after, about, .. } => Response::TracePage(monitor::trace(*after, about.as_ref())),
+        Request::Graph { .. } => Response::Graph(monitor::graph()),
+        Request::Tree | Request::FormTree { .. } => Response::Tree(monitor::tree()),
         Request::Results { id: JobId(2), skip: 0, .. } => Response::Results(results_with_a_loss()),
         Request::Results { skip, .. } => Response::Results(results(*skip)),
         // Outputs of job 2 are lost.
@@ -199,75 +200,6 @@ fn terms() -> Terms {
     }
 }
 
-fn alarms() -> AlarmsInfo {
-    let alarm = AlarmInfo {
-        id: "7-disk-1700000000000000".into(),
-        node: "lab-7".into(),
-        sensor: "disk".into(),
-        level: AlarmLevel::Critical,
-        value: Some(0.004),
-        text: "12 MiB are free on the disk of /var/lib/starfarm".into(),
-        since_seconds: 12.5,
-        paths: 2,
-        reacted: true,
-    };
-    AlarmsInfo { path: AlarmPath::Double, reacts: Some("lab-8".into()), alarms: vec![alarm] }
-}
-
-fn graph() -> GraphInfo {
-    let stage = |number, name: Option<&str>, type_name: &str| StageInfo {
-        number,
-        name: name.map(str::to_owned),
-        type_name: type_name.to_owned(),
-    };
-    GraphInfo {
-        stages: vec![stage(1, Some("cpuload"), "cpuload"), stage(2, None, "rate")],
-        edges: vec![EdgeInfo { from: 1, output: "out".into(), to: 2, input: "in".into() }],
-        timers: vec![
-            GraphTimer { name: "period".into(), period_seconds: Some(1.0), subscribers: vec![1] },
-            GraphTimer { name: "once".into(), period_seconds: None, subscribers: Vec::new() },
-        ],
-    }
-}
-
-fn tree() -> TreeInfo {
-    let (state, strategy) = (TreeState::Live, PlaceCps::Average);
-    let tree = TreeSummary { state, strategy, fanout: 32, depth: 1, posts: 2, lost: 0, dropped: 0 };
-    let front = PostInfo {
-        post: PostId::FRONT,
-        kind: PostKind::Fe,
-        node: None,
-        host: "lab-1".into(),
-        parent: None,
-        depth: 0,
-        state: PostState::Joined,
-        children: Some(1),
-        pid: Some(10),
-        sent: Some(0),
-        received: Some(9),
-        dropped: Some(0),
-        late: Some(0),
-        gaps: Some(0),
-    };
-    let back_end = PostInfo {
-        post: PostId(7),
-        kind: PostKind::Be,
-        node: Some("lab-7".into()),
-        parent: Some(PostId::FRONT),
-        depth: 1,
-        state: PostState::Starting,
-        children: None,
-        pid: None,
-        sent: None,
-        received: None,
-        dropped: None,
-        late: None,
-        gaps: None,
-        ..front.clone()
-    };
-    TreeInfo { tree, posts: vec![front, back_end] }
-}
-
 fn node(name: &str) -> NodeInfo {
     NodeInfo {
         id: NodeId(7),
@@ -335,8 +267,8 @@ fn status() -> StatusInfo {
         log_events_dropped: 0,
         stored_bytes: 3 << 30,
         storage_limit: Some(4 << 40),
-        tree: Some(tree().tree),
-        alarms: alarms().alarms,
+        tree: Some(monitor::tree().tree),
+        alarms: monitor::alarms().alarms,
         stderr_lines_dropped: 0,
         datagrams_refused: 2,
         messages_malformed: 3,

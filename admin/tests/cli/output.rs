@@ -58,6 +58,63 @@ fn every_document_keeps_to_its_schema() {
     schemas.check("jobs", &folder.run("submit --farm FARM --wait --output json -- true").with(0));
 }
 
+/// What a command prints that goes on until it is stopped: so many lines, and what it says meanwhile.
+fn followed(folder: &Folder, command: &str, lines: usize) -> (Vec<String>, String) {
+    let mut command = folder.command(&format!("--farm FARM {command}"));
+    let mut follows =
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let out = BufReader::new(follows.stdout.take().unwrap()).lines().take(lines);
+    let out = out.map(Result::unwrap).collect();
+    follows.kill().unwrap();
+    let mut said = String::new();
+    follows.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    follows.wait().unwrap();
+    (out, said)
+}
+
+#[test]
+fn what_is_followed_keeps_to_its_schema_line_by_line() {
+    let schemas = Schemas::load();
+    for (stream, schema, lines) in [("job", "series", 2), ("alarm", "alarm-change", 2), ("trace", "trace", 3)]
+    {
+        let folder = Folder::new();
+        serve(&folder);
+        let command = format!("--output jsonl monitor follow --stream {stream}");
+        let (out, said) = followed(&folder, &command, lines);
+        assert_eq!(out.len(), lines);
+        out.iter().for_each(|line| schemas.check(schema, line));
+        let missed = said.contains("6 more events were told, of whatever job, than are kept");
+        assert_eq!(missed, stream == "trace", "{said}");
+    }
+}
+
+#[test]
+fn what_is_followed_is_for_people_as_well() {
+    let texts = |command: &str, lines| {
+        let folder = Folder::new();
+        serve(&folder);
+        followed(&folder, command, lines).0
+    };
+    assert_eq!(
+        texts("monitor follow --stream trace", 4),
+        [
+            "2023-11-14T22:13:20.000001Z  lab-7  job 1, unit 12: step \\u{1b}[2J done",
+            "(3 events of node lab-7 lost here: it told more than it may, or was cut off)",
+            "2023-11-14T22:13:20.000002Z  lab-7  job 2: step \\u{1b}[2J done",
+            "2023-11-14T22:13:20.000009Z  lab-7  job 9, unit 340282366920938463463374607431768211455: step \\u{1b}[2J done",
+        ]
+    );
+    assert_eq!(
+        texts("monitor follow --stream alarm --output quiet", 2),
+        ["begun 7-disk-1700000000000000", "over 7-disk-1700000000000000"]
+    );
+    let of_job = texts("monitor follow --stream trace --job 9 --output jsonl", 1);
+    assert!(of_job[0].contains("\"number\":9,"), "{of_job:?}");
+    let folder = Folder::new();
+    serve(&folder);
+    folder.run("--farm FARM monitor follow --stream alarm --job 1").with(2);
+}
+
 #[test]
 fn results_say_which_outputs_are_lost_in_each_format_and_end_with_a_code_of_their_own() {
     let (folder, schemas) = (Folder::new(), Schemas::load());

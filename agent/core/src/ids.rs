@@ -17,6 +17,8 @@ pub const WAVE: ValueId = ValueId(1_003);
 pub const SEQUENCE: ValueId = ValueId(1_004);
 /// When the values were measured: the farm's clock, in microseconds.
 pub const AT: ValueId = ValueId(1_005);
+/// The unit that the values of this message are about: its number, 128 bits.
+pub const UNIT: ValueId = ValueId(1_006);
 /// The number of nodes whose units the values are about, and of those that are known to run any: figures as [`UNITS`] is one.
 pub const FROM: ValueId = ValueId(1_014);
 /// See [`FROM`].
@@ -37,6 +39,9 @@ pub const REFUSED: ValueId = ValueId(1_021);
 /// Datagrams that a stage could not read.
 pub const MALFORMED: ValueId = ValueId(1_022);
 
+/// What a program of a unit tells: text of one line.
+pub const EVENT: ValueId = ValueId(1_023);
+
 /// What an alarm was seen with: text. What follows is about it.
 pub const SENSOR: ValueId = ValueId(1_016);
 /// How bad it is: the number of an [`starfarm_protocol::link::AlarmLevel`], or 0 where all is well.
@@ -47,13 +52,15 @@ pub const ALARM_VALUE: ValueId = ValueId(1_018);
 pub const ALARM_TEXT: ValueId = ValueId(1_019);
 
 /// Ids that have names, beside the metrics.
-const NAMES: [(&str, ValueId); 19] = [
+const NAMES: [(&str, ValueId); 21] = [
     ("job", JOB),
     ("units", UNITS),
     ("post", POST),
     ("wave", WAVE),
     ("sequence", SEQUENCE),
     ("at", AT),
+    ("unit", UNIT),
+    ("event", EVENT),
     ("cpu-times", CPU_TIMES),
     ("alarm-raised", ALARM_RAISED),
     ("alarm-cleared", ALARM_CLEARED),
@@ -120,6 +127,6 @@ mod tests {
     #[test]
     fn what_says_whose_values_follow_is_no_figure() {
         let says: Vec<_> = names().filter(|name| says_whose(named(name).unwrap())).collect();
-        assert_eq!(says, ["job", "post", "wave", "sequence", "at"]);
+        assert_eq!(says, ["job", "post", "wave", "sequence", "at", "unit"]);
     }
 }

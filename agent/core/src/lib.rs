@@ -16,6 +16,7 @@
 //! | `config` | what a file adds to a graph: all of it, or nothing |
 //! | `picture` | what the front knows: the newest figures of each post, and what they come to by job |
 //! | `up` | where values leave the agent for the post above it, and those of posts below come in |
+//! | `trace` | what programs tell one by one: read, passed on, and kept at the front for who follows |
 //! | `alarms` | what somebody must know, said until that one knows it |
 //! | `lives` | what jobs have used from the first moment on, and of late |
 //! | `modules` | types of stages that need nothing from outside |
@@ -43,6 +44,7 @@ mod runtime;
 mod stage;
 mod summary;
 mod timers;
+pub mod trace;
 pub mod up;
 mod values;
 mod words;

@@ -9,6 +9,7 @@ use starfarm_protocol::orders::PostId;
 
 use crate::ids;
 use crate::stage::{Context, Stage};
+use crate::trace;
 use crate::values::{Triple, Triples};
 use crate::words::{Hook, Side, Word};
 
@@ -59,9 +60,10 @@ impl Stage for Up {
 }
 
 /// The outputs of [`Down`], by stream.
-const OUTPUTS: [Stream; 2] = [Stream::System, Stream::Job];
+const OUTPUTS: [Stream; 3] = [Stream::System, Stream::Job, Stream::Trace];
 
-/// A stage without inputs, whose outputs `system` and `job` say what children have told.
+/// A stage without inputs, whose outputs `system`, `job` and `trace` say what children have told. What comes out at `trace` leaves
+/// by [`Up`] as it came, but for the post that has told it: who sums up nothing keeps its order, and its time.
 #[derive(Default)]
 pub struct Down {
     coming: Coming,
@@ -76,7 +78,7 @@ impl Down {
 
     fn at(name: &str) -> Result<usize, String> {
         let at = OUTPUTS.iter().position(|stream| stream.word() == name);
-        at.ok_or_else(|| format!("`down` has the outputs `system` and `job`, and not `{name}`"))
+        at.ok_or_else(|| format!("`down` has the outputs `system`, `job` and `trace`, and not `{name}`"))
     }
 }
 
@@ -108,10 +110,13 @@ impl Stage for Down {
                         context.not_taken(1);
                         continue;
                     };
-                    context.emit(output, |message| {
-                        message.put_number(ids::POST, child.0);
-                        message.put_number(ids::AT, at_us);
-                        message.put_all(triples);
+                    context.emit(output, |message| match stream {
+                        Stream::Trace => trace::pass_on(child, at_us, triples, message),
+                        _ => {
+                            message.put_number(ids::POST, child.0);
+                            message.put_number(ids::AT, at_us);
+                            message.put_all(triples);
+                        }
                     });
                 }
                 Ok(())

@@ -2,10 +2,11 @@
 
 use std::fmt;
 
-use starfarm_protocol::admin::{KeyKind, PostLoss};
+use starfarm_protocol::admin::{AlarmChange, KeyKind, PostLoss};
 use starfarm_protocol::devices::DeviceKind;
 use starfarm_protocol::ids::{Boot, ContentHash, JobId};
 use starfarm_protocol::job::JobState;
+use starfarm_protocol::link::AlarmLevel;
 use starfarm_protocol::orders::PostKind;
 use starfarm_protocol::reason::Distrust;
 use starfarm_protocol::seal::Role;
@@ -143,6 +144,15 @@ fn usual(usual_us: u64) -> String {
     match usual_us {
         0 => "no unit of the job has ended yet".to_owned(),
         _ => format!("such a task takes {:.1} s", usual_us as f64 / 1e6),
+    }
+}
+
+/// What became of an alarm, behind its name.
+fn became(change: AlarmChange, level: AlarmLevel) -> String {
+    match change {
+        AlarmChange::Begun => format!(", {level}"),
+        AlarmChange::Changed => format!(" is {level} now"),
+        AlarmChange::Over => " is over; it was".to_owned(),
     }
 }
 
@@ -434,6 +444,21 @@ events! {
         /// Whose child it is now.
         parent: u64,
     }
+    /// Something that somebody must know of a machine began, changed or is over.
+    Alarm = "alarm" {
+        /// The alarm's name when it began: another time it has another.
+        id: String,
+        /// Absent where it is the scheduler's machine.
+        node: Option<Name>,
+        /// What it was seen with.
+        sensor: String,
+        change: AlarmChange,
+        /// Of one that is over, how bad it was.
+        level: AlarmLevel,
+        /// The figure that is too high or too low; absent where it is none.
+        value: Option<f64>,
+        text: String,
+    } => ("alarm `{sensor}`{}{}: {text}", after(" of node ", node), became(*change, *level))
     /// Watching was slower than what happened, or the disk was full: so many events are missing here.
     EventsDropped = "events_dropped" { events: u64 }
         => ("{} missing: watching was too slow for them, or the disk was full",

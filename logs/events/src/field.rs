@@ -5,10 +5,11 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
-use starfarm_protocol::admin::{KeyKind, PostLoss, UsageSpan};
+use starfarm_protocol::admin::{AlarmChange, KeyKind, PostLoss, UsageSpan};
 use starfarm_protocol::devices::DeviceKind;
 use starfarm_protocol::ids::{Boot, ContentHash, JobId};
 use starfarm_protocol::job::JobState;
+use starfarm_protocol::link::AlarmLevel;
 use starfarm_protocol::orders::PostKind;
 use starfarm_protocol::reason::Distrust;
 use starfarm_protocol::seal::Role;
@@ -240,7 +241,7 @@ macro_rules! of_words {
     )*};
 }
 of_words!(DeviceKind NodeState IdleReason Outcome JobState FailReason Role KeyKind Completion Distrust PostKind PostLoss
-    UsageSpan);
+    UsageSpan AlarmChange AlarmLevel);
 
 impl Field for Vec<u64> {
     fn value(&self) -> Option<Value<'_>> {

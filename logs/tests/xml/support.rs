@@ -127,6 +127,10 @@ pub(crate) fn value(kind: &str, name: &str, random: &mut Random) -> String {
         }
         "post_kind" => "ibe".to_owned(),
         "over" => "life".to_owned(),
+        "change" => "changed".to_owned(),
+        "level" => "critical".to_owned(),
+        "value" => (random.number(40) as f64 / 1e6).to_string(),
+        "id" | "sensor" | "text" if kind == "alarm" => random.text(),
         "units" if kind == "job_usage" => random.number(64).to_string(),
         "why" if kind == "tree_lost" => "out_of_reach".to_owned(),
         "why" if kind == "untrue" => "missed_hit".to_owned(),

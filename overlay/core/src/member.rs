@@ -440,6 +440,13 @@ impl Member {
         }
     }
 
+    /// So many messages of this post were dropped before they came here: they count as made and dropped.
+    pub fn lose(&mut self, stream: Stream, messages: u32) {
+        if self.post().is_some() {
+            self.sending.lose(stream, messages);
+        }
+    }
+
     /// Drops what is too old, sends what waits, as far as the link takes it, and says how this post stands. `late` of the
     /// messages of its children came when their wave was over.
     pub fn say(&mut self, links: &mut impl Links, late: u64, now_us: u64) {

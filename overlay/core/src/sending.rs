@@ -1,5 +1,6 @@
 //! What a post says to its parent: values are kept until the parent has said that they came, so that a parent that is lost
-//! takes none with it. What is older than ten seconds, or has no room, is dropped and counted.
+//! takes none with it. What is older than ten seconds, or has no room, is dropped and counted: of figures the oldest, for a
+//! newer one says more; of what programs tell one by one the newest, so that what is told is told in order.
 
 use std::collections::VecDeque;
 
@@ -9,8 +10,9 @@ use starfarm_protocol::seal::stream::RECORD_PLAIN_MAX;
 
 /// Values that are older are of no use to anybody.
 const KEEP_US: u64 = 10_000_000;
-/// Bytes that are kept at most.
+/// Bytes that are kept at most, and beside them of [`Stream::Trace`]: four seconds of a node that tells as much as it may.
 const ROOM: usize = 1 << 20;
+const TRACE_ROOM: usize = 4 << 20;
 /// Messages that are on their way on a link at most, before the parent has said that any came.
 const AHEAD_MAX: usize = 4_096;
 
@@ -19,6 +21,8 @@ const AHEAD_MAX: usize = 4_096;
 pub struct Sending {
     kept: VecDeque<Kept>,
     bytes: usize,
+    /// Those of [`Stream::Trace`], which are not among `bytes`.
+    trace_bytes: usize,
     /// So many of those that are kept, from the front, the link has been given.
     on_link: usize,
     /// Messages that the parent has said to have come by this link.
@@ -39,22 +43,37 @@ struct Kept {
 impl Sending {
     /// Values for the parent, whoever that is by the time they leave.
     pub fn put(&mut self, origin: PostId, stream: Stream, at_us: u64, triples: &[u8]) {
-        let made = &mut self.made[stream as usize - 1];
-        let sequence = *made;
-        *made = made.wrapping_add(1);
-        self.sent += 1;
+        let sequence = self.made[stream as usize - 1];
+        self.make(stream, 1);
         let mut record = Vec::new();
         Message::Data(Data { stream, origin, sequence, at_us, triples }).write(&mut record);
+        let has_no_room = stream == Stream::Trace && self.trace_bytes + record.len() > TRACE_ROOM;
         // One that no link takes would end each.
-        if record.len() > RECORD_PLAIN_MAX {
+        if record.len() > RECORD_PLAIN_MAX || has_no_room {
             self.dropped += 1;
             return;
         }
-        self.bytes += record.len();
+        *self.bytes_of(stream) += record.len();
         self.kept.push_back(Kept { stream, sequence, at_us, record });
         while self.bytes > ROOM && self.kept.len() > 1 {
             self.drop_first();
         }
+    }
+
+    /// So many messages for the parent were dropped before they came here.
+    pub fn lose(&mut self, stream: Stream, messages: u32) {
+        self.make(stream, messages);
+        self.dropped += u64::from(messages);
+    }
+
+    fn make(&mut self, stream: Stream, messages: u32) {
+        let made = &mut self.made[stream as usize - 1];
+        *made = made.wrapping_add(messages);
+        self.sent += u64::from(messages);
+    }
+
+    fn bytes_of(&mut self, stream: Stream) -> &mut usize {
+        if stream == Stream::Trace { &mut self.trace_bytes } else { &mut self.bytes }
     }
 
     /// Drops what is too old.
@@ -66,7 +85,7 @@ impl Sending {
 
     fn drop_first(&mut self) {
         let kept = self.kept.pop_front().expect("whoever drops one has looked that there is one");
-        self.bytes -= kept.record.len();
+        *self.bytes_of(kept.stream) -= kept.record.len();
         self.dropped += 1;
         if self.on_link > 0 {
             // It has left, and nobody says that it came.
@@ -109,8 +128,8 @@ impl Sending {
     /// The parent says that so many messages have come by this link.
     pub fn on_heard(&mut self, heard: u64) {
         while self.heard < heard && self.on_link > 0 {
-            let kept = self.kept.pop_front();
-            self.bytes -= kept.map_or(0, |kept| kept.record.len());
+            let kept = self.kept.pop_front().expect("what is on the link is kept");
+            *self.bytes_of(kept.stream) -= kept.record.len();
             (self.on_link, self.heard) = (self.on_link - 1, self.heard + 1);
         }
     }
@@ -172,6 +191,35 @@ mod tests {
         assert_eq!(leaving(&mut sending).len() as u64 + dropped, made);
         let attach = sending.attach(POST, 0);
         assert_eq!((attach.dropped, u64::from(attach.sequences[1])), (dropped, dropped - 2));
+    }
+
+    #[test]
+    fn of_what_programs_tell_the_newest_has_no_room_and_figures_have_theirs() {
+        let mut sending = Sending::default();
+        // A record has 22 bytes before the values.
+        let told = TRACE_ROOM / 1_022 + 10;
+        (0..told).for_each(|_| sending.put(POST, Stream::Trace, 1, &[0; 1_000]));
+        let (made, dropped) = sending.counts();
+        assert_eq!((made, dropped), (told as u64, 10));
+        sending.put(POST, Stream::System, 1, &[]);
+        sending.lose(Stream::Trace, 5);
+        assert_eq!(sending.counts(), (made + 6, dropped + 5));
+        // The link is given so many before any was heard to have come.
+        let mut sequences = Vec::new();
+        loop {
+            let left = leaving(&mut sending);
+            if left.is_empty() {
+                break;
+            }
+            sending.on_heard(sending.heard + left.len() as u64);
+            sequences.extend(left);
+        }
+        assert_eq!(sequences.pop(), Some((Stream::System, 0)));
+        let in_order = (0..told as u32 - dropped as u32).map(|sequence| (Stream::Trace, sequence));
+        assert_eq!(sequences, in_order.collect::<Vec<_>>());
+        assert_eq!((sending.bytes, sending.trace_bytes), (0, 0));
+        sending.put(POST, Stream::Trace, 1, &[]);
+        assert_eq!(leaving(&mut sending), [(Stream::Trace, told as u32 + 5)], "what is missing shows");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::usage::NodeUsage;
 use crate::devices::{DeviceKind, DeviceState, SlotKind};
 use crate::ids::{Boot, JobId, NodeId, PublicKey};
+use crate::link::AlarmLevel;
 use crate::state::{IdleReason, NodeState};
 use crate::units::Units;
 use crate::wire::CardFigures;
@@ -125,6 +126,9 @@ pub struct NodeInfo {
     /// What its machine uses; null where the monitor knows nothing of it.
     #[serde(default)]
     pub usage: Option<NodeUsage>,
+    /// How bad the worst alarm is that stands of its machine; null where none does.
+    #[serde(default)]
+    pub alarm: Option<AlarmLevel>,
 }
 
 /// How fast a slot computes a job.

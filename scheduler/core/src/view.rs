@@ -476,6 +476,7 @@ fn node_info(id: NodeId, node: &mut Node, held: usize, taken: Resources, now_us:
         devices: Vec::new(),
         cards: node.cards.clone(),
         usage: None,
+        alarm: None,
     }
 }
 

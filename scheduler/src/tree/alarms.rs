@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use starfarm_agent_core::alarms::Hearer;
-use starfarm_protocol::admin::AlarmsInfo;
+use starfarm_protocol::admin::{AlarmPage, AlarmsInfo};
 use starfarm_protocol::link::{Alarm, AlarmAck};
 use starfarm_protocol::orders::PostId;
 
@@ -69,6 +69,11 @@ impl Tree {
             nodes
         });
         drain.unwrap_or_default()
+    }
+
+    /// What became of alarms behind number `after`.
+    pub(crate) fn alarms_after(&self, after: u64) -> AlarmPage {
+        self.known().alarms.story.page(after)
     }
 
     /// All alarms that stand.

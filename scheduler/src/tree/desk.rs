@@ -1,4 +1,4 @@
-//! What the front knows of alarms: those that posts have told, and what it sees of the second root itself.
+//! What the front knows of alarms: those that posts have told, what it sees of the second root itself, and what became of all.
 
 use std::collections::BTreeSet;
 
@@ -8,6 +8,8 @@ use starfarm_overlay_core::front::Front;
 use starfarm_protocol::admin::{AlarmInfo, AlarmPath};
 use starfarm_protocol::link::{AlarmKey, AlarmLevel, DEAD_US};
 use starfarm_protocol::orders::PostId;
+
+use super::story::Story;
 
 /// Nodes that were drained for an alarm, as far as they are remembered.
 pub(super) const DRAINED_MAX: usize = 10_000;
@@ -25,9 +27,21 @@ pub(super) struct AlarmDesk {
     has_second: bool,
     had_second: bool,
     alone_us: Option<u64>,
+    pub(super) story: Story,
 }
 
 impl AlarmDesk {
+    /// One that knows of no alarm, and of what was told of them.
+    pub(super) fn anew(&mut self) -> Self {
+        Self { story: std::mem::take(&mut self.story), ..Self::default() }
+    }
+
+    /// How bad the worst is that stands and that this post has raised.
+    pub(super) fn worst_of(&self, post: PostId) -> Option<AlarmLevel> {
+        let standing = self.alarms.standing().filter(|standing| standing.alarm.key.origin == post);
+        standing.filter_map(|standing| standing.alarm.level).max()
+    }
+
     pub(super) fn forget(&mut self, post: PostId) {
         self.alarms.forget(post);
     }

@@ -4,13 +4,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use starfarm_agent_core::{JobFigures, LINE_STEP_US, Points, Span, Told, Total};
-use starfarm_events::{Event, JobUsage};
+use starfarm_events::{Event, JobUsage, Name};
 use starfarm_overlay_core::front::PostNews;
-use starfarm_protocol::admin::{self, JobInfo, JobTotalUsage, Spread, Subject, UsageLine, UsageSpan};
+use starfarm_protocol::admin::{
+    self, AlarmLine, JobInfo, JobTotalUsage, Spread, Subject, UsageLine, UsageSpan,
+};
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::metric::Metric;
+use starfarm_protocol::orders::PostId;
 use starfarm_protocol::terms::Monitored;
 
+use super::desk::AlarmDesk;
 use super::{Known, MILLIONTHS, Tree, spread as now, spread_of};
 
 impl Tree {
@@ -31,7 +35,9 @@ impl Tree {
             let (news, missed) = known.front.take_news();
             let posts = news.into_iter().map(of_post);
             let jobs = known.picture.lives.due(now_us).into_iter().map(|(job, told)| of_job(job, &told));
-            (posts.chain(jobs).collect(), missed)
+            let AlarmDesk { alarms, story, .. } = &mut known.alarms;
+            let alarms = story.tell(alarms.standing(), now_us).into_iter().map(of_alarm);
+            (posts.chain(jobs).chain(alarms).collect(), missed)
         });
         happened.unwrap_or_default()
     }
@@ -100,6 +106,12 @@ fn of_post(news: PostNews) -> Event {
             Event::TreeLost { post: post.0, post_kind: kind, node: node.into(), why }
         }
     }
+}
+
+fn of_alarm((origin, line): (PostId, AlarmLine)) -> Event {
+    let AlarmLine { change, id, node, sensor, level, value, text, .. } = line;
+    let node = (origin != PostId::FRONT).then(|| Name::from(node));
+    Event::Alarm { id, node, sensor, change, level, value, text }
 }
 
 fn job_usage(job: &JobFigures) -> admin::JobUsage {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use starfarm_e2e::machines::Machines;
 use starfarm_e2e::power::Disk;
-use starfarm_e2e::{Farm, Signal, running_with, skip, until, until_some};
+use starfarm_e2e::{Daemon, Farm, Signal, program, running_with, skip, until, until_some};
 
 /// A program that notes for what it was run.
 struct Pager {
@@ -67,6 +67,10 @@ fn a_disk_that_fills_is_an_alarm_a_program_runs_once_and_the_node_is_drained() {
         }
     };
     let pager = Pager::of(&farm);
+    let mut command = program("starfarm", farm.temp().path());
+    command.arg("--farm").arg(farm.state());
+    command.args(["--output", "jsonl", "monitor", "follow", "--stream", "alarm", "--node", "small"]);
+    let follows = Daemon::start("follow", command, farm.temp().path());
     farm.add_worker("small", &["--slots", "1", "--drain-on-alarm"]);
     farm.add_worker("pager", &["--slots", "0", "--on-alarm", pager.program()]);
     farm.until_nodes_up(2);
@@ -79,6 +83,9 @@ fn a_disk_that_fills_is_an_alarm_a_program_runs_once_and_the_node_is_drained() {
     assert!(alarm["text"].as_str().unwrap().contains("MiB are free on the disk of"), "{alarm}");
     assert_eq!(farm.status()["alarms"][0]["id"], alarm["id"]);
     farm.until_node("small", "draining");
+    assert_eq!(farm.ask(&["nodes"])["nodes"][1]["alarm"], "critical");
+    let why = farm.cli(&["node", "explain", "small"]).exits(0).stdout.clone();
+    assert!(why.contains("disk, critical: "), "{why}");
     // Whoever told of it ends, and tells of it again; so does whoever ran the program.
     for agent in agents(farm.temp().path()) {
         let pid = rustix::process::Pid::from_raw(agent).unwrap();
@@ -92,6 +99,26 @@ fn a_disk_that_fills_is_an_alarm_a_program_runs_once_and_the_node_is_drained() {
     until("it is over", || disk_alarm(&farm).is_none());
     let shown = farm.cli(&["monitor", "alarms"]).exits(0).stdout.clone();
     assert!(shown.contains("no alarm stands") && shown.contains("the program of pager runs"), "{shown}");
+    // Whoever follows, and the log, have it as one: it may have been a warning first.
+    let story = |lines: &str| -> Vec<Value> {
+        let lines = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        lines.filter(|line| line["sensor"] == "disk").collect()
+    };
+    let is_whole = |lines: &[Value]| lines.last().is_some_and(|line| line["change"] == "over");
+    until("it is over for who follows", || is_whole(&story(&follows.log())));
+    let log = farm.state().join("log");
+    let export = || {
+        let lines =
+            farm.cli(&["log", "export", &log.to_string_lossy(), "--format", "jsonl"]).exits(0).stdout.clone();
+        story(&lines)
+    };
+    until("it is over in the log", || is_whole(&export()));
+    for lines in [story(&follows.log()), export()] {
+        assert!((2..=3).contains(&lines.len()), "{lines:?}");
+        assert_eq!((&lines[0]["change"], &lines[0]["node"]), (&"begun".into(), &"small".into()), "{lines:?}");
+        assert!(lines.iter().all(|line| line["id"] == lines[0]["id"]), "{lines:?}");
+        assert_eq!(lines.last().unwrap()["level"], "critical", "{lines:?}");
+    }
     drop(farm);
 }
 

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use starfarm_events::counted;
 use starfarm_protocol::admin::explain::Silence;
-use starfarm_protocol::admin::{Explanation, Fact, FactValue, JobInfo, Reason, SizeInfo, Subject};
+use starfarm_protocol::admin::{AlarmInfo, Explanation, Fact, FactValue, JobInfo, Reason, SizeInfo, Subject};
 
 use super::words::{Head, amounts, time};
 use super::{job, node};
@@ -64,6 +64,14 @@ impl From<Explanation> for Said {
 const BUSY: f64 = 0.5;
 
 impl Said {
+    /// The same of a node whose machine has alarms: it may get nothing for one of them.
+    pub(crate) fn and_alarms(mut self, node: &str, alarms: &[AlarmInfo]) -> Self {
+        let of_node = alarms.iter().filter(|alarm| alarm.node == node);
+        let value = |alarm: &AlarmInfo| format!("{}, {}: {}", alarm.sensor, alarm.level, alarm.text);
+        self.facts.extend(of_node.map(|alarm| SaidFact { name: "alarm".into(), value: value(alarm) }));
+        self
+    }
+
     /// The same of a job of which is known what its units use: a job that is slow may have units that do not compute.
     pub(crate) fn and_uses(mut self, job: &JobInfo) -> Self {
         let usage = job.usage.as_ref();

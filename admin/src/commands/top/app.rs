@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use ratatui::crossterm::event::KeyEvent;
 use starfarm_protocol::admin::{
-    EventLine, JobCommand, JobInfo, NodeCommand, NodeInfo, Request, StatusInfo, Subject, TreeInfo, UsageLine,
+    AlarmInfo, EventLine, JobCommand, JobInfo, NodeCommand, NodeInfo, Request, StatusInfo, Subject, TreeInfo,
+    UsageLine,
 };
 use starfarm_protocol::ids::JobId;
 use unicode_width::UnicodeWidthStr;
@@ -393,6 +394,11 @@ impl App {
             View::Open(Subject::Job(_), _) | View::Tree(_) => None,
             View::Tables => (self.focus == Focus::Nodes).then(|| self.nodes.selected()).flatten(),
         }
+    }
+
+    /// Alarms that stand, the worst first.
+    pub(super) fn alarms(&self) -> &[AlarmInfo] {
+        self.status.as_ref().map_or(&[], |status| &status.alarms)
     }
 
     /// A job by its number, as it was in the last picture.

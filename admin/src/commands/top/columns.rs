@@ -1,6 +1,7 @@
 //! The columns of both tables: what stands in them, from which width of the screen on, and how they sort.
 
 use starfarm_protocol::job::JobState;
+use starfarm_protocol::link::AlarmLevel;
 use starfarm_protocol::state::NodeState;
 use std::cmp::Ordering;
 
@@ -30,6 +31,14 @@ impl Paint {
     /// The style of a state's word.
     pub(super) fn word(self, word: &str) -> Style {
         self.style(colour(word))
+    }
+
+    /// The style of an alarm.
+    pub(super) fn alarm(self, level: AlarmLevel) -> Style {
+        self.word(match level {
+            AlarmLevel::Warning => "suspect",
+            AlarmLevel::Critical => "lost",
+        })
     }
 
     /// What stands in a cell, in its colour.
@@ -128,7 +137,7 @@ impl Row for JobInfo {
 
 impl Row for NodeInfo {
     const ON_SCREEN: &'static [Column<Self>] = &[
-        words("name", 10, |node: &NodeInfo, _, _| human::printable(&node.name).into())
+        words("name", 10, |node: &NodeInfo, paint, _| name(node, paint))
             .sorts(|a, b| by_number(&a.name, &b.name))
             .stretches(),
         words("state", 11, |node: &NodeInfo, paint, _| paint.cell(nodes::state(node)).into())
@@ -175,6 +184,12 @@ impl Row for NodeInfo {
     fn words(&self) -> String {
         format!("{} {}", self.name, self.state)
     }
+}
+
+/// A node's name, marked where an alarm of its machine stands.
+fn name(node: &NodeInfo, paint: Paint) -> Line<'static> {
+    let mark = node.alarm.map(|level| Span::styled("! ", paint.alarm(level)));
+    mark.into_iter().chain([Span::raw(human::printable(&node.name))]).collect()
 }
 
 /// A figure in words, if it is known.

@@ -3,7 +3,7 @@
 use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 use starfarm_events::UNIT_COLOURS;
-use starfarm_protocol::admin::{JobInfo, NodeInfo, Subject};
+use starfarm_protocol::admin::{JobInfo, NodeInfo, Spread, Subject};
 
 use super::app::{App, View, Whole};
 use super::columns::{Paint, UNIT_SIGNS, bar, load_bar};
@@ -33,7 +33,7 @@ pub(super) fn lines(app: &App) -> Vec<Line<'static>> {
             }
         }
         Subject::Node(name) => match app.node_of(name) {
-            Some(node) => of_node(node, paint, app.size.0),
+            Some(node) => of_node(node, app, paint),
             None => vec![format!("node {} is gone", printable(name)).into()],
         },
     };
@@ -116,17 +116,44 @@ fn of_job(job: &JobInfo, paint: Paint, width: u16) -> Vec<Line<'static>> {
         line.spans.insert(0, Span::styled(sign.to_string(), paint.style(Some(colour))));
     }
     lines.insert(classes, bar(job, paint, width));
+    if let Some(usage) = job.usage.as_ref().filter(|usage| !usage.named.is_empty()) {
+        lines.extend(heading("Figures of its programs, by unit: min / avg / max"));
+        let figure = |(name, spread): (&String, &Spread)| {
+            let words = [spread.min, spread.avg, spread.max].map(usage::plain).join(" / ");
+            (name.clone(), words)
+        };
+        lines.extend(named(usage.named.iter().map(figure)));
+    }
     lines.extend(job::troubles(job).lines().map(|line| Line::from(line.to_owned())));
     lines
 }
 
-fn of_node(node: &NodeInfo, paint: Paint, width: u16) -> Vec<Line<'static>> {
+fn of_node(node: &NodeInfo, app: &App, paint: Paint) -> Vec<Line<'static>> {
     let figures = nodes::figures(node).into_iter();
     let lines = figures.flat_map(|(name, value)| match name {
-        "load" => loads(node, paint, width),
+        "load" => loads(node, paint, app.size.0),
         name => vec![paint.fact(name, value)],
     });
-    lines.collect()
+    let mut lines: Vec<_> = lines.collect();
+    let alarms = app.alarms().iter().filter(|alarm| alarm.node == node.name).map(|alarm| {
+        let text =
+            Span::styled(format!("{}: {}", alarm.level, printable(&alarm.text)), paint.alarm(alarm.level));
+        Line::from_iter([Span::raw(format!("{:NAME_WIDTH$}  ", "alarm")), text])
+    });
+    let at = lines.len().min(2);
+    lines.splice(at..at, alarms);
+    if let Some(usage) = node.usage.as_ref().filter(|usage| !usage.named.is_empty()) {
+        lines.extend(heading("Figures of its services"));
+        let figure = |(name, number): (&String, &f64)| (name.clone(), usage::plain(*number));
+        lines.extend(named(usage.named.iter().map(figure)));
+    }
+    lines
+}
+
+/// Figures that have names of their own, a line each.
+fn named(figures: impl Iterator<Item = (String, String)>) -> Vec<Line<'static>> {
+    let line = |(name, value)| Line::from(format!("{name:NAME_WIDTH$}  {value}"));
+    figures.map(line).collect()
 }
 
 /// Each slot's load, or that of all where the node told no more.

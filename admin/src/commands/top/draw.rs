@@ -87,6 +87,9 @@ fn head(app: &App) -> [Line<'static>; 2] {
     if status.datagrams_dropped > 0 {
         figures.push(format!("dropped {}", count(status.datagrams_dropped)));
     }
+    if !app.alarms().is_empty() {
+        figures.insert(0, format!("alarms {}", app.alarms().len()));
+    }
     if !status.notes.is_empty() {
         figures.push(format!("notes {}", status.notes.len()));
     }
@@ -111,11 +114,24 @@ fn fitting(items: &[String], width: usize) -> String {
 fn tables(app: &App, body: Rect, buffer: &mut Buffer) {
     let rows = Rows::of(app);
     let paint = Paint(app.color);
-    let parts = [FRAME + rows.jobs, FRAME + rows.nodes, 1 + rows.events].map(Constraint::Length);
-    let [jobs, nodes, events] = Layout::vertical(parts).areas(body);
+    let parts = [rows.alarms, FRAME + rows.jobs, FRAME + rows.nodes, 1 + rows.events].map(Constraint::Length);
+    let [alarms, jobs, nodes, events] = Layout::vertical(parts).areas(body);
+    put_all(self::alarms(app, usize::from(rows.alarms)), Align::Left, alarms, buffer);
     table("JOBS", &app.jobs, app.focus == Focus::Jobs, paint, jobs, buffer);
     table("NODES", &app.nodes, app.focus == Focus::Nodes, paint, nodes, buffer);
     event_lines(app, events, buffer);
+}
+
+/// Alarms that stand, a line each; the last line there is room for also says how many more there are.
+fn alarms(app: &App, rows: usize) -> impl Iterator<Item = Line<'static>> {
+    let (paint, more) = (Paint(app.color), app.alarms().len().saturating_sub(rows));
+    app.alarms().iter().take(rows).enumerate().map(move |(at, alarm)| {
+        let more = if at + 1 == rows && more > 0 { format!("(and {more} more) ") } else { String::new() };
+        let level = Span::styled(format!("! {} ", alarm.level), paint.alarm(alarm.level));
+        let since = human::seconds(alarm.since_seconds.floor());
+        let (node, text) = (human::printable(&alarm.node), human::printable(&alarm.text));
+        Line::from_iter([level, Span::raw(format!("{more}{node}, for {since}: {text}"))])
+    })
 }
 
 /// A part's title: a line through the whole screen, marked where the keys go. What is left of the area is returned.
@@ -254,7 +270,7 @@ fn event_line(line: &EventLine, paint: Paint) -> Line<'static> {
         "node_lost" | "conflict" | "unit_failed" | "stalled" | "standstill" | "superseded" => {
             paint.word("lost")
         }
-        "node_suspect" => paint.word("suspect"),
+        "node_suspect" | "alarm" => paint.word("suspect"),
         "node_quarantined" => paint.word("quarantined"),
         "node_draining" => paint.word("draining"),
         "node_joined" | "node_back" | "node_resumed" | "hit" => paint.word("up"),

@@ -5,6 +5,8 @@ use super::app::App;
 pub(super) const HEAD: u16 = 2;
 /// Lines of a table beside its rows: its title and its headings.
 pub(super) const FRAME: u16 = 2;
+/// Alarms that have a line of their own.
+const ALARMS_MAX: u16 = 3;
 
 /// How many rows each part of the screen has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -12,6 +14,8 @@ pub(super) struct Rows {
     pub(super) jobs: u16,
     pub(super) nodes: u16,
     pub(super) events: u16,
+    /// Lines of alarms, above the tables.
+    pub(super) alarms: u16,
     height: u16,
 }
 
@@ -21,6 +25,9 @@ impl Rows {
     pub(super) fn of(app: &App) -> Self {
         let height = app.size.1;
         let rows = height.saturating_sub(HEAD + 2 * FRAME + 1 + 1);
+        // On a screen that is too low for more, the head says how many there are.
+        let alarms = app.alarms().len().min(usize::from(ALARMS_MAX.min(rows / 6))) as u16;
+        let rows = rows - alarms;
         let want = |count: usize| u16::try_from(count.max(1)).unwrap_or(u16::MAX);
         let (jobs, nodes) = (want(app.jobs.rows().len()), want(app.nodes.rows().len()));
         let mut events = (rows / 4).max(1).min(rows);
@@ -28,7 +35,7 @@ impl Rows {
         let jobs_rows = jobs.min((left / 2).max(left.saturating_sub(nodes)));
         let nodes_rows = nodes.min(left - jobs_rows);
         events += left - jobs_rows - nodes_rows;
-        Self { jobs: jobs_rows, nodes: nodes_rows, events, height }
+        Self { jobs: jobs_rows, nodes: nodes_rows, events, alarms, height }
     }
 
     /// Posts of the tree: above them are a line in short and the headings.

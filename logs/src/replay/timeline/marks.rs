@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use starfarm_events::{Event, Form, JobChange};
+use starfarm_protocol::link::AlarmLevel;
 
 /// Marks of a report at most.
 pub(crate) const MARKS_MAX: usize = 2_000;
@@ -131,6 +132,7 @@ fn is_telling(event: &Event) -> bool {
         | Event::Untrue { .. }
         | Event::Doubtful { .. } => true,
         Event::JobState { state: JobChange::To(state), .. } => state.ended(),
+        Event::Alarm { level, .. } => *level == AlarmLevel::Critical,
         _ => false,
     }
 }
@@ -144,6 +146,7 @@ fn cut(text: String) -> String {
 
 #[cfg(test)]
 mod tests {
+    use starfarm_protocol::admin::AlarmChange;
     use starfarm_protocol::ids::JobId;
 
     use super::*;
@@ -167,6 +170,36 @@ mod tests {
         assert_eq!(all.iter().filter(|mark| mark.kind == "offers_repeated").count(), 100);
         let last_hit = all.iter().rfind(|mark| mark.kind == "hit").unwrap();
         assert!(last_hit.at_us > 99_000, "thinned evenly: {}", last_hit.at_us);
+    }
+
+    #[test]
+    fn an_alarm_says_what_became_of_it() {
+        let alarm = |change, node: Option<&str>| Event::Alarm {
+            id: "7-disk-5".into(),
+            node: node.map(Into::into),
+            sensor: "disk".into(),
+            change,
+            level: AlarmLevel::Critical,
+            value: Some(0.01),
+            text: "1 % is free".into(),
+        };
+        let mut marks = Marks::default();
+        for change in AlarmChange::ALL {
+            marks.see(1, &alarm(*change, Some("a")));
+        }
+        marks.see(1, &alarm(AlarmChange::Begun, None));
+        let (all, _) = marks.finish();
+        assert!(all.iter().all(|mark| mark.is_telling));
+        let said: Vec<_> = all.iter().map(|mark| (mark.node.as_deref(), mark.text.as_str())).collect();
+        assert_eq!(
+            said,
+            [
+                (Some("a"), "alarm `disk` of node a, critical: 1 % is free"),
+                (Some("a"), "alarm `disk` of node a is critical now: 1 % is free"),
+                (Some("a"), "alarm `disk` of node a is over; it was: 1 % is free"),
+                (None, "alarm `disk`, critical: 1 % is free"),
+            ]
+        );
     }
 
     #[test]

@@ -63,6 +63,8 @@ fn action(request: &Request) -> Action {
         | Request::Status
         | Request::Tree
         | Request::Alarms
+        | Request::AlarmsAfter { .. }
+        | Request::Trace { .. }
         | Request::Graph { .. }
         | Request::UsageLine(_)
         | Request::Events { .. }
@@ -121,6 +123,10 @@ async fn answer(
         Request::Status => status(desk).await,
         Request::Tree => trees::whole(desk),
         Request::Alarms => trees::alarms(desk),
+        Request::AlarmsAfter { after } => trees::alarms_after(desk, after),
+        Request::Trace { after, take, about } => {
+            trees::trace(desk, after, take, about.map(|of| known_by_name(desk, of)).as_ref())
+        }
         Request::LoadStages { text } => trees::load(desk, text),
         Request::Graph { node } => trees::graph(desk, &node).await,
         Request::UsageLine(subject) => trees::line(desk, &known_by_name(desk, subject)),

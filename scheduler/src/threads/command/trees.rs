@@ -34,6 +34,18 @@ pub(super) fn alarms(desk: &Desk) -> Response {
     tree.map_or_else(no_tree, |tree| Response::Alarms(tree.alarms(desk.house.shared.now_us())))
 }
 
+/// What became of alarms.
+pub(super) fn alarms_after(desk: &Desk, after: u64) -> Response {
+    let tree = desk.house.tree.as_ref();
+    tree.map_or_else(no_tree, |tree| Response::AlarmPage(tree.alarms_after(after)))
+}
+
+/// What programs of units have told.
+pub(super) fn trace(desk: &Desk, after: u64, take: u64, about: Option<&Subject>) -> Response {
+    let tree = desk.house.tree.as_ref();
+    tree.map_or_else(no_tree, |tree| Response::TracePage(tree.trace(after, take, about)))
+}
+
 /// So long an agent has to answer.
 const ANSWERS: Duration = Duration::from_secs(2);
 

@@ -1,6 +1,8 @@
 //! The screen at three sizes, kept as text.
 
 use expect_test::expect_file;
+use starfarm_protocol::admin::{AlarmInfo, JobUsage, NodeUsage, Spread};
+use starfarm_protocol::link::AlarmLevel;
 
 use super::*;
 use crate::commands::top::columns::{bar_of, shares};
@@ -55,9 +57,93 @@ fn the_help_on_a_small_terminal() {
     seat.shows("… the rest has no room here");
 }
 
+fn alarm(node: &str, level: AlarmLevel, text: &str) -> AlarmInfo {
+    AlarmInfo {
+        id: format!("{node}-disk-1"),
+        node: node.into(),
+        sensor: "disk".into(),
+        level,
+        value: None,
+        text: text.into(),
+        since_seconds: 65.4,
+        paths: 1,
+        reacted: false,
+    }
+}
+
+/// A farm with so many alarms: those of `lab-9` first.
+fn alarmed(count: usize) -> Picture {
+    let of = |at| match at {
+        0 => alarm("lab-9", AlarmLevel::Critical, "it is full\u{1b}[2J"),
+        at => alarm(&format!("lab-{at}"), AlarmLevel::Warning, "it fills"),
+    };
+    let mut picture = picture();
+    picture.status.alarms = (0..count).map(of).collect();
+    for node in &mut picture.status.nodes {
+        let own = picture.status.alarms.iter().find(|alarm| alarm.node == node.name);
+        node.alarm = own.map(|alarm| alarm.level);
+    }
+    picture
+}
+
+#[test]
+fn alarms_that_stand_are_above_all_and_mark_their_nodes() {
+    let mut seat = Seat::new(false, 80, 40);
+    seat.shows_not("! ");
+    seat.sees(alarmed(1));
+    seat.shows("\nalarms 1  waiting 12");
+    seat.shows("\n! critical lab-9, for 1 min 5 s: it is full\\u{1b}[2J\n");
+    seat.shows("\n! lab-9 ");
+    seat.shows_not("! lab-1");
+    seat.sees(alarmed(6));
+    seat.shows("\n! warning (and 3 more) lab-2, for");
+    seat.shows("\n! lab-5 ");
+    // Where there is no room for lines, their number is in the head.
+    seat.hears(Input::Resize(80, 12));
+    seat.shows("alarms 6");
+    seat.shows_not("it is full");
+    seat.hears(Input::Resize(80, 40));
+    seat.app.open(Subject::Node("lab-9".into()));
+    seat.shows("alarm              critical: it is full");
+    seat.shows_not("it fills");
+    seat.app.open(Subject::Node("lab-12".into()));
+    seat.shows_not("it is full");
+}
+
+#[test]
+fn figures_that_programs_give_have_a_line_each_in_what_is_open() {
+    let mut seat = Seat::new(false, 80, 60);
+    let named = || (0..20).map(|n| (format!("job.figure{n}"), n));
+    let mut picture = picture();
+    let usage = JobUsage {
+        named: named()
+            .map(|(name, n)| (name, Spread { min: 0.5, avg: 1.0, max: f64::from(n), sum: 2.0 }))
+            .collect(),
+        ..JobUsage::default()
+    };
+    picture.jobs.iter_mut().filter(|job| job.id == JobId(4)).for_each(|job| job.usage = Some(usage.clone()));
+    let usage = NodeUsage {
+        named: named().map(|(name, n)| (name, f64::from(n) / 2.0)).collect(),
+        ..NodeUsage::default()
+    };
+    for node in &mut picture.status.nodes {
+        node.usage = Some(usage.clone()).filter(|_| node.name == "lab-3");
+    }
+    seat.sees(picture);
+    seat.app.open(job_4());
+    seat.shows("Figures of its programs, by unit: min / avg / max");
+    seat.shows("\njob.figure19       0.5 / 1 / 19\n");
+    seat.app.open(Subject::Node("lab-3".into()));
+    seat.shows("Figures of its services");
+    seat.shows("\njob.figure19       9.5\n");
+    seat.app.open(Subject::Node("lab-4".into()));
+    seat.shows_not("Figures of its services");
+}
+
 #[test]
 fn it_can_be_drawn_at_any_size() {
     let mut seat = Seat::new(false, 80, 24);
+    seat.sees(alarmed(5));
     for keys in ["", "?", "<esc>/x<enter>", "<tab>", "<tab>", "<tab><esc><enter>", "<down>", "c"] {
         seat.press(keys);
         for (width, height) in
