@@ -13,6 +13,7 @@ use starfarm_protocol::orders::PostKind;
 
 use crate::file::{self, FileError, Said, ServiceEntry};
 use crate::graph::{self, Doors, TIMER, WAVE};
+use crate::library;
 use crate::service::{Figures, Heard, MESSAGE_BYTES_MAX, Service, TYPE};
 use crate::words::{Begin, OwnFile};
 
@@ -27,10 +28,10 @@ const WATCHES: usize = 600;
 type Started = (ServiceEntry, Rc<RefCell<Heard>>);
 
 impl OwnFile {
-    /// Reads and checks a file.
+    /// Reads a file.
     ///
     /// # Errors
-    /// It cannot be read, or no agent can do what it says; where, and why.
+    /// It cannot be read, or cannot be one; where, and why.
     pub fn read(path: &Path) -> Result<Self, FileError> {
         let name = path.display().to_string();
         let bytes = std::fs::read(path);
@@ -44,21 +45,38 @@ impl OwnFile {
             FileError::at(&name, &text, Wrong { at, why: "this is not UTF-8 text".to_owned() })
         })?;
         let of = Self { path: path.to_owned(), text };
-        of.check()?;
+        of.said()?;
         Ok(of)
     }
 
-    /// Makes all of it of a graph that nobody uses.
-    fn check(&self) -> Result<(), FileError> {
+    fn said(&self) -> Result<Said, FileError> {
+        let base = self.path.parent().unwrap_or(Path::new(""));
+        file::read(&self.text, base).map_err(|wrong| self.wrong(wrong))
+    }
+
+    fn wrong(&self, wrong: Wrong) -> FileError {
+        FileError::at(&self.path.display().to_string(), &self.text, wrong)
+    }
+
+    /// Its modules that are shared objects.
+    pub fn libraries(&self) -> Vec<String> {
+        let said = self.said().unwrap_or_default();
+        said.libraries.into_iter().map(|At(_, path)| path.display().to_string()).collect()
+    }
+
+    /// Makes all of it of a graph that nobody uses. If it has modules that are shared objects, they run in this process from
+    /// now on.
+    ///
+    /// # Errors
+    /// No agent can do what it says; where, and why.
+    pub fn check(&self) -> Result<(), FileError> {
         let mut runtime = scratch();
         self.add_to(&mut runtime).map(drop)
     }
 
     /// Adds what it says to a graph: the services that are to be started.
     pub(crate) fn add_to(&self, runtime: &mut Runtime) -> Result<Vec<Started>, FileError> {
-        let base = self.path.parent().unwrap_or(Path::new(""));
-        let added = file::read(&self.text, base).and_then(|said| add(said, runtime));
-        added.map_err(|wrong| FileError::at(&self.path.display().to_string(), &self.text, wrong))
+        add(self.said()?, runtime).map_err(|wrong| self.wrong(wrong))
     }
 }
 
@@ -72,9 +90,8 @@ pub(crate) fn scratch() -> Runtime {
 
 fn add(said: Said, runtime: &mut Runtime) -> Result<Vec<Started>, Wrong> {
     let Said { config, services, libraries, .. } = said;
-    if let Some(At(at, _)) = libraries.first() {
-        let why = "this release loads no modules from files: name those that are compiled in".to_owned();
-        return Err(Wrong { at: *at, why });
+    for At(at, path) in &libraries {
+        learn(path, runtime).map_err(|why| Wrong { at: *at, why })?;
     }
     config.check_modules(&graph::modules())?;
     let stages = config.stages.iter().map(|stage| &stage.name);
@@ -95,6 +112,12 @@ fn add(said: Said, runtime: &mut Runtime) -> Result<Vec<Started>, Wrong> {
     }
     config.apply(runtime, 0)?;
     Ok(all)
+}
+
+/// Loads a module, and lets stages be made of its types.
+fn learn(path: &Path, runtime: &mut Runtime) -> Result<(), String> {
+    let types = library::load(path)?;
+    types.iter().try_for_each(|of| runtime.learn(*of)).map_err(|refusal| refusal.to_string())
 }
 
 fn add_service(runtime: &mut Runtime, stage: Figures, name: &str) -> Result<(), Refusal> {

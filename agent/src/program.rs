@@ -20,7 +20,7 @@ use crate::watched::{Next, Watched};
 
 /// This stage.
 pub(crate) const MODULE: Module =
-    Module { name: TYPE, types: &[Type { name: TYPE, new: || Box::new(Program::default()) }] };
+    Module { name: TYPE, types: &[Type { name: TYPE, new: &|| Box::new(Program::default()) }] };
 pub(crate) const TYPE: &str = "program";
 /// What a file is called that asks for a job's socket.
 const WANTED: &str = "wanted";
