@@ -6,6 +6,8 @@
 //! | `serve`, `process`, `pipe`, `words` | the start and the life of an agent; what it and its worker say to each other, and by what |
 //! | `graph`, `raise` | the stages that it begins with; that by which alarms leave |
 //! | `alarms`, `reaction` | what somebody must know, on its way; the program that is run for it |
+//! | `sinks` | the stages that print, tell a database, and run programs |
+//! | `runner` | programs that run for something, so many and so long |
 //! | `wishes` | what is to be measured, and how often |
 //! | `udp`, `watched` | the stages that send and take plain datagrams; files that stages wait for |
 //! | `measure` | a stage of these measured |
@@ -15,6 +17,7 @@
 //! | `own`, `file` | what a node's own file adds, and how it is read |
 //! | `library` | modules of that file that are shared objects: the only unsafe code |
 //! | `service`, `program`, `lines` | programs beside the agent, and those of units, whose lines are values |
+//! | `settings` | what stages are told, and the words in which they refuse it |
 //! | `pace` | so much a second and no more |
 //! | `cpus` | the processors that agents run on |
 //! | `sensors` | what reads the machine |
@@ -40,9 +43,12 @@ mod process;
 mod program;
 mod raise;
 mod reaction;
+mod runner;
 pub mod sensors;
 mod serve;
 mod service;
+mod settings;
+mod sinks;
 mod udp;
 mod watched;
 mod wishes;

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use starfarm_agent_core::config::{At, Wrong};
+use starfarm_agent_core::config::{At, Config, Wrong};
 use starfarm_agent_core::{Order, Refusal, Runtime, Who};
 use starfarm_overlay::{Reactor, Watch};
 use starfarm_protocol::ids::FarmId;
@@ -15,6 +15,7 @@ use crate::file::{self, FileError, Said, ServiceEntry};
 use crate::graph::{self, Doors, TIMER, WAVE};
 use crate::library;
 use crate::service::{Figures, Heard, MESSAGE_BYTES_MAX, Service, TYPE};
+use crate::sinks::{self, RUN};
 use crate::words::{Begin, OwnFile};
 
 /// Bytes of a file, at most.
@@ -50,8 +51,11 @@ impl OwnFile {
     }
 
     fn said(&self) -> Result<Said, FileError> {
-        let base = self.path.parent().unwrap_or(Path::new(""));
-        file::read(&self.text, base).map_err(|wrong| self.wrong(wrong))
+        file::read(&self.text, self.base()).map_err(|wrong| self.wrong(wrong))
+    }
+
+    fn base(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new(""))
     }
 
     fn wrong(&self, wrong: Wrong) -> FileError {
@@ -76,7 +80,7 @@ impl OwnFile {
 
     /// Adds what it says to a graph: the services that are to be started.
     pub(crate) fn add_to(&self, runtime: &mut Runtime) -> Result<Vec<Started>, FileError> {
-        add(self.said()?, runtime).map_err(|wrong| self.wrong(wrong))
+        add(self.said()?, self.base(), runtime).map_err(|wrong| self.wrong(wrong))
     }
 }
 
@@ -88,8 +92,19 @@ pub(crate) fn scratch() -> Runtime {
     runtime
 }
 
-fn add(said: Said, runtime: &mut Runtime) -> Result<Vec<Started>, Wrong> {
-    let Said { config, services, libraries, .. } = said;
+/// The programs of stages are relative to the file's folder, as those of services are.
+fn place(config: &mut Config, base: &Path) -> Result<(), Wrong> {
+    let run = config.stages.iter_mut().filter(|stage| stage.type_name.1 == RUN);
+    let settings = run.flat_map(|stage| &mut stage.settings);
+    for (At(at, _), program) in settings.filter(|(key, value)| key.1 == "program" && value.contains('/')) {
+        *program = file::program(program, base).map_err(|why| Wrong { at: *at, why })?;
+    }
+    Ok(())
+}
+
+fn add(said: Said, base: &Path, runtime: &mut Runtime) -> Result<Vec<Started>, Wrong> {
+    let Said { mut config, services, libraries } = said;
+    place(&mut config, base)?;
     for At(at, path) in &libraries {
         learn(path, runtime).map_err(|why| Wrong { at: *at, why })?;
     }
@@ -150,6 +165,7 @@ impl Own {
     /// Adds what the file says to the agent's graph. What the worker had checked and cannot be had any more is left out, and said.
     pub(crate) fn begin(begin: &Begin, runtime: &mut Runtime) -> Self {
         let Some(file) = &begin.file else { return Self::default() };
+        sinks::set_node(&begin.node);
         let services = match file.add_to(runtime) {
             Ok(services) => services,
             Err(error) => {
