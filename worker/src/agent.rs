@@ -3,6 +3,8 @@
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ChildStdin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use starfarm_agent::OwnFile;
@@ -56,6 +58,14 @@ fn check_elsewhere(file: &OwnFile) -> Result<(), String> {
 pub struct AgentProcess {
     pid: u32,
     to: ChildStdin,
+    /// Until this is dropped.
+    is_wanted: Arc<AtomicBool>,
+}
+
+impl Drop for AgentProcess {
+    fn drop(&mut self) {
+        self.is_wanted.store(false, Ordering::Release);
+    }
 }
 
 impl AgentProcess {
@@ -70,6 +80,8 @@ impl AgentProcess {
         let suspects = begin.file.as_ref().map(suspects).unwrap_or_default();
         to.write_all(&line(&ToAgent::Begin(begin)))?;
         let pid = watcher.pid();
+        let is_wanted = Arc::new(AtomicBool::new(true));
+        let wanted = Arc::clone(&is_wanted);
         let hear = move || {
             while let Some(said) = watcher.next(LOOK) {
                 let Ok(word) = serde_json::from_slice(&said) else { break };
@@ -77,15 +89,17 @@ impl AgentProcess {
                     return;
                 }
             }
-            if let Some(how) = watcher.fault() {
-                tell_person(&format!("the agent (process {pid}) has ended: {how}{suspects}"));
-            }
+            let fault = watcher.fault().filter(|_| wanted.load(Ordering::Acquire));
             // What its services have left behind is nobody's from here on.
             starfarm_exec::reap_strays();
-            say(None);
+            if say(None)
+                && let Some(how) = fault
+            {
+                tell_person(&format!("the agent (process {pid}) has ended: {how}{suspects}"));
+            }
         };
         std::thread::Builder::new().name("agent".into()).spawn(hear)?;
-        Ok(Self { pid, to })
+        Ok(Self { pid, to, is_wanted })
     }
 
     /// The process's number.

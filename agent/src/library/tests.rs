@@ -298,3 +298,18 @@ fn the_example_tells_a_number_of_a_file_and_how_fast_one_grows() {
         assert!(bench.set(key, value).unwrap_err().contains(why), "{key}");
     }
 }
+
+#[test]
+fn the_files_of_the_page_can_be_had() {
+    let folder = Folder::new("page");
+    folder.build("libpower", POWER);
+    folder.put("read_switch.sh", "");
+    folder.put("mail.sh", "");
+    let page = include_str!("../../../docs/monitoring.md");
+    let files: Vec<_> = page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert_eq!(files.len(), 3);
+    for text in files {
+        let path = folder.put("agent.toml", text);
+        OwnFile::read(&path).and_then(|file| file.check()).unwrap_or_else(|error| panic!("{error}"));
+    }
+}

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use starfarm_e2e::{Farm, program, run, until, worker_args};
+use starfarm_e2e::{Farm, Signal, program, run, until, worker_args};
 
 /// Builds a module in the farm's folder.
 fn build(farm: &Farm, library: &str, source: &Path) {
@@ -51,10 +51,12 @@ fn the_figure_of_a_module_in_c_is_one_of_its_node() {
     let meter = farm.temp().write("meter", "84\n");
     let file = farm.temp().write("agent.toml", POWER.replace("METER", meter.to_str().unwrap()));
     farm.add_worker("w1", &["--slots", "1", "--agent", file.to_str().unwrap()]);
+    farm.until_node("w1", "up");
     until("its figure is known", || figure(&farm, "rack.watts") == Some(42.0));
-    assert!(figure(&farm, "memory").is_some(), "beside those of the machine");
+    until("those of the machine are as well", || figure(&farm, "memory").is_some());
     farm.temp().write("meter", "-3\n");
     until("the next one is", || figure(&farm, "rack.watts") == Some(-1.5));
+    assert!(figure(&farm, "memory").is_some(), "neither takes the place of the others");
     let shown = farm.cli(&["node", "show", "w1"]);
     assert!(shown.exits(0).stdout.contains("rack.watts -1.5"), "{}", shown.stdout);
     // Those of the whole farm load none.
@@ -124,6 +126,7 @@ fn a_module_that_crashes_takes_only_its_agent_down() {
     let mut farm = Farm::start();
     let (crash, file) = frail(&farm);
     farm.add_worker("w1", &["--slots", "2", "--agent", file.to_str().unwrap()]);
+    farm.until_node("w1", "up");
     until("its figure is known", || figure(&farm, "frail.figure") == Some(7.0));
     assert!(farm.workers[0].log().contains("starfarm-agent: a module says: I am here"));
     let id = farm.submit(&["--range", "0..6", "--retries", "0", "--", "sh", "-c", "sleep 1; echo {}"]);
@@ -133,15 +136,23 @@ fn a_module_that_crashes_takes_only_its_agent_down() {
     let count = |farm: &Farm| farm.workers[0].log().matches(&words).count();
     until("it has crashed a few times", || count(&farm) >= 3);
     farm.wait(&id).exits(0);
-    for unit in farm.results(&id)["units"].as_array().into_iter().flatten() {
-        assert_eq!(unit["attempt"], 1, "{unit}");
-    }
+    let results = farm.results(&id);
+    let attempts: Vec<_> = results["outputs"].as_array().unwrap().iter().map(|of| &of["attempt"]).collect();
+    assert_eq!(attempts, [1; 6], "no unit was begun anew");
     assert_eq!((farm.node_state("w1").as_str(), farm.workers[0].poll()), ("up", None));
     std::fs::remove_file(&crash).unwrap();
     let before = count(&farm);
     until("its figure is known again", || figure(&farm, "frail.figure") == Some(7.0));
     // Each pause is twice the one before: a tenth of a second, and so on.
     assert!(before < 12, "{before} starts");
+    let log = farm.workers[0].log();
+    farm.workers[0].signal(Signal::TERM);
+    assert_eq!(farm.workers[0].wait(), 0);
+    let more = farm.workers[0].log();
+    assert!(
+        !more.strip_prefix(&log).unwrap().contains("has ended"),
+        "an agent that is not wanted is no news: {more}"
+    );
 }
 
 #[test]
@@ -186,6 +197,7 @@ fn values_leave_for_a_person_a_database_and_a_program() {
     ];
     let file = farm.temp().write("agent.toml", all.concat());
     farm.add_worker("w1", &["--slots", "1", "--agent", file.to_str().unwrap()]);
+    farm.until_node("w1", "up");
     let mut lines = BufReader::new(listener.accept().unwrap().0).lines();
     let line =
         lines.find(|line| line.as_ref().is_ok_and(|line| line.starts_with("memory,"))).unwrap().unwrap();
