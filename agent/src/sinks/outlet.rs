@@ -222,6 +222,19 @@ mod tests {
         }
     }
 
+    /// The lines of the next connection.
+    fn accepted(listener: &TcpListener) -> impl Iterator<Item = String> + use<> {
+        listener.set_nonblocking(true).unwrap();
+        let mut stream = None;
+        until("somebody connects", || {
+            stream = listener.accept().ok().map(|(stream, _)| stream);
+            stream.is_some()
+        });
+        let stream = stream.unwrap();
+        stream.set_nonblocking(false).unwrap();
+        BufReader::new(stream).lines().map(Result::unwrap)
+    }
+
     #[test]
     fn what_waits_is_bounded_and_goes_when_somebody_takes_it() {
         // Nobody listens there for now.
@@ -234,16 +247,18 @@ mod tests {
         (0..10).for_each(|n| outlet.put(format!("line {n}\n"), 30));
         assert_eq!(outlet.counts(), Counts { sent: 0, lost: 6 });
         let listener = TcpListener::bind(to).unwrap();
-        let mut lines = BufReader::new(listener.accept().unwrap().0).lines();
-        let mut said = |count: usize| -> Vec<_> { lines.by_ref().take(count).map(Result::unwrap).collect() };
-        assert_eq!(said(5), ["first", "line 6", "line 7", "line 8", "line 9"]);
+        let mut lines = accepted(&listener);
+        assert_eq!(
+            lines.by_ref().take(5).collect::<Vec<_>>(),
+            ["first", "line 6", "line 7", "line 8", "line 9"]
+        );
         until("all are counted", || outlet.counts() == Counts { sent: 5, lost: 6 });
         // The other end goes, and comes again.
         drop(lines);
         std::thread::sleep(Duration::from_millis(50));
         outlet.put("again\n".to_owned(), ROOM);
-        let mut lines = BufReader::new(listener.accept().unwrap().0).lines();
-        assert_eq!(lines.next().unwrap().unwrap(), "again");
+        let mut lines = accepted(&listener);
+        assert_eq!(lines.next().unwrap(), "again");
         let of = Arc::downgrade(&outlet.0);
         drop(outlet);
         until("the thread ends", || of.strong_count() == 0);
