@@ -64,7 +64,7 @@ fn apply(text: &str, runtime: &mut Runtime, now_us: u64) -> Result<Applied, Wron
         let At(at, type_name) = &stage.type_name;
         if !FROM_AFAR.contains(&type_name.as_str()) {
             let why = format!(
-                "the type `{type_name}` cannot be had from afar: it is one of {}",
+                "the type `{type_name}` cannot be had from afar: it names files, ports or programs, or is none; write one of {}",
                 FROM_AFAR.map(|name| format!("`{name}`")).join(", ")
             );
             return Err(Wrong { at: *at, why });
@@ -179,6 +179,12 @@ mod tests {
             ),
         ] {
             assert!(refused(text).starts_with(why), "{}", refused(text));
+        }
+        for of in ["print", "line", "run", "udp_send", "udp_receive", "program", "health"] {
+            assert!(types.contains(&of), "{of}");
+            let text = format!("[[stage]]\nname = \"x\"\ntype = \"{of}\"\n");
+            let why = format!("monitor.toml:3:8: the type `{of}` cannot be had from afar: it names files");
+            assert!(refused(&text).starts_with(&why), "{}", refused(&text));
         }
         assert_eq!(check_farm_file("monitor.toml", SLOW), Ok(()));
         assert!(refused(&"#".repeat(FILE_BYTES_MAX + 1)).contains("bytes at most"));

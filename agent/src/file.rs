@@ -245,12 +245,18 @@ fn service(table: &Table<'_>, base: &Path) -> Read<ServiceEntry> {
     }
     let At(at, program) = &mut words[0];
     if program.contains('/') {
-        // Without the `./` that it is written with.
-        let path: PathBuf = base.join(&program).components().collect();
-        if !path.is_file() {
-            return wrong(*at, format!("there is no program {}", path.display()));
-        }
-        *program = path.display().to_string();
+        *program = self::program(program, base).map_err(|why| Wrong { at: *at, why })?;
     }
     Ok(ServiceEntry { name, program: words.into_iter().map(|At(_, word)| word).collect() })
+}
+
+/// A program whose path is relative to this folder.
+pub(crate) fn program(path: &str, base: &Path) -> Result<String, String> {
+    // Without the `./` that it is written with.
+    let path: PathBuf = base.join(path).components().collect();
+    if path.is_file() {
+        Ok(path.display().to_string())
+    } else {
+        Err(format!("there is no program {}", path.display()))
+    }
 }

@@ -15,6 +15,7 @@ use starfarm_protocol::orders::PostKind;
 use crate::program;
 use crate::raise::{Raise, Seeing};
 use crate::sensors::SENSORS;
+use crate::sinks::SINKS;
 use crate::udp::UDP;
 use crate::words::Begin;
 
@@ -57,7 +58,7 @@ impl Default for Doors {
 
 /// What an agent can make stages of.
 pub(crate) fn modules() -> Vec<Module> {
-    PURE.into_iter().chain(SENSORS).chain(UDP).chain([program::MODULE]).collect()
+    PURE.into_iter().chain(SENSORS).chain(UDP).chain(SINKS).chain([program::MODULE]).collect()
 }
 
 /// Makes the stages and edges.

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use starfarm_agent_core::config::{At, Wrong};
+use starfarm_agent_core::config::{At, Config, Wrong};
 use starfarm_agent_core::{Order, Refusal, Runtime, Who};
 use starfarm_overlay::{Reactor, Watch};
 use starfarm_protocol::ids::FarmId;
@@ -13,7 +13,9 @@ use starfarm_protocol::orders::PostKind;
 
 use crate::file::{self, FileError, Said, ServiceEntry};
 use crate::graph::{self, Doors, TIMER, WAVE};
+use crate::library;
 use crate::service::{Figures, Heard, MESSAGE_BYTES_MAX, Service, TYPE};
+use crate::sinks::{self, RUN};
 use crate::words::{Begin, OwnFile};
 
 /// Bytes of a file, at most.
@@ -27,10 +29,10 @@ const WATCHES: usize = 600;
 type Started = (ServiceEntry, Rc<RefCell<Heard>>);
 
 impl OwnFile {
-    /// Reads and checks a file.
+    /// Reads a file.
     ///
     /// # Errors
-    /// It cannot be read, or no agent can do what it says; where, and why.
+    /// It cannot be read, or cannot be one; where, and why.
     pub fn read(path: &Path) -> Result<Self, FileError> {
         let name = path.display().to_string();
         let bytes = std::fs::read(path);
@@ -44,21 +46,41 @@ impl OwnFile {
             FileError::at(&name, &text, Wrong { at, why: "this is not UTF-8 text".to_owned() })
         })?;
         let of = Self { path: path.to_owned(), text };
-        of.check()?;
+        of.said()?;
         Ok(of)
     }
 
-    /// Makes all of it of a graph that nobody uses.
-    fn check(&self) -> Result<(), FileError> {
+    fn said(&self) -> Result<Said, FileError> {
+        file::read(&self.text, self.base()).map_err(|wrong| self.wrong(wrong))
+    }
+
+    fn base(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new(""))
+    }
+
+    fn wrong(&self, wrong: Wrong) -> FileError {
+        FileError::at(&self.path.display().to_string(), &self.text, wrong)
+    }
+
+    /// Its modules that are shared objects.
+    pub fn libraries(&self) -> Vec<String> {
+        let said = self.said().unwrap_or_default();
+        said.libraries.into_iter().map(|At(_, path)| path.display().to_string()).collect()
+    }
+
+    /// Makes all of it of a graph that nobody uses. If it has modules that are shared objects, they run in this process from
+    /// now on.
+    ///
+    /// # Errors
+    /// No agent can do what it says; where, and why.
+    pub fn check(&self) -> Result<(), FileError> {
         let mut runtime = scratch();
         self.add_to(&mut runtime).map(drop)
     }
 
     /// Adds what it says to a graph: the services that are to be started.
     pub(crate) fn add_to(&self, runtime: &mut Runtime) -> Result<Vec<Started>, FileError> {
-        let base = self.path.parent().unwrap_or(Path::new(""));
-        let added = file::read(&self.text, base).and_then(|said| add(said, runtime));
-        added.map_err(|wrong| FileError::at(&self.path.display().to_string(), &self.text, wrong))
+        add(self.said()?, self.base(), runtime).map_err(|wrong| self.wrong(wrong))
     }
 }
 
@@ -70,11 +92,21 @@ pub(crate) fn scratch() -> Runtime {
     runtime
 }
 
-fn add(said: Said, runtime: &mut Runtime) -> Result<Vec<Started>, Wrong> {
-    let Said { config, services, libraries, .. } = said;
-    if let Some(At(at, _)) = libraries.first() {
-        let why = "this release loads no modules from files: name those that are compiled in".to_owned();
-        return Err(Wrong { at: *at, why });
+/// The programs of stages are relative to the file's folder, as those of services are.
+fn place(config: &mut Config, base: &Path) -> Result<(), Wrong> {
+    let run = config.stages.iter_mut().filter(|stage| stage.type_name.1 == RUN);
+    let settings = run.flat_map(|stage| &mut stage.settings);
+    for (At(at, _), program) in settings.filter(|(key, value)| key.1 == "program" && value.contains('/')) {
+        *program = file::program(program, base).map_err(|why| Wrong { at: *at, why })?;
+    }
+    Ok(())
+}
+
+fn add(said: Said, base: &Path, runtime: &mut Runtime) -> Result<Vec<Started>, Wrong> {
+    let Said { mut config, services, libraries } = said;
+    place(&mut config, base)?;
+    for At(at, path) in &libraries {
+        learn(path, runtime).map_err(|why| Wrong { at: *at, why })?;
     }
     config.check_modules(&graph::modules())?;
     let stages = config.stages.iter().map(|stage| &stage.name);
@@ -95,6 +127,12 @@ fn add(said: Said, runtime: &mut Runtime) -> Result<Vec<Started>, Wrong> {
     }
     config.apply(runtime, 0)?;
     Ok(all)
+}
+
+/// Loads a module, and lets stages be made of its types.
+fn learn(path: &Path, runtime: &mut Runtime) -> Result<(), String> {
+    let types = library::load(path)?;
+    types.iter().try_for_each(|of| runtime.learn(*of)).map_err(|refusal| refusal.to_string())
 }
 
 fn add_service(runtime: &mut Runtime, stage: Figures, name: &str) -> Result<(), Refusal> {
@@ -127,6 +165,7 @@ impl Own {
     /// Adds what the file says to the agent's graph. What the worker had checked and cannot be had any more is left out, and said.
     pub(crate) fn begin(begin: &Begin, runtime: &mut Runtime) -> Self {
         let Some(file) = &begin.file else { return Self::default() };
+        sinks::set_node(&begin.node);
         let services = match file.add_to(runtime) {
             Ok(services) => services,
             Err(error) => {

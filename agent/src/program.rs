@@ -22,7 +22,7 @@ use crate::watched::{Next, Watched};
 
 /// This stage.
 pub(crate) const MODULE: Module =
-    Module { name: TYPE, types: &[Type { name: TYPE, new: || Box::new(Program::default()) }] };
+    Module { name: TYPE, types: &[Type { name: TYPE, new: &|| Box::new(Program::default()) }] };
 pub(crate) const TYPE: &str = "program";
 /// Its output.
 pub(crate) const EVENTS: &str = "events";

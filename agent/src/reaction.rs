@@ -1,25 +1,19 @@
 //! What is done when there is an alarm: a program of the user's runs, once for each.
 
-use std::collections::VecDeque;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::time::{Duration, Instant};
+use std::process::{Child, Command};
+use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process_group};
 use starfarm_protocol::link::Alarm;
+
+use crate::runner::{LIMIT, Rules, Runner, alone};
 
 /// So many programs run at once, and so many wait; for alarms beyond that none is run, which is said.
 const RUNNING_MAX: usize = 4;
 const WAITING_MAX: usize = 1_000;
-/// One that runs for longer is ended.
-const LIMIT: Duration = Duration::from_secs(60);
-/// How often it is looked whether one has ended.
-const LOOK: Duration = Duration::from_millis(100);
 
-/// Has a program run by a thread that waits for it.
-pub(crate) struct Reaction(SyncSender<Alarm>);
+/// Has a program run for each alarm.
+pub(crate) struct Reaction(Runner<Alarm>);
 
 impl Reaction {
     /// By that program.
@@ -31,80 +25,38 @@ impl Reaction {
     }
 
     fn within(program: PathBuf, limit: Duration) -> std::io::Result<Self> {
-        let (to, alarms) = sync_channel(WAITING_MAX);
-        std::thread::Builder::new()
-            .name("reaction".into())
-            .spawn(move || run_all(&program, limit, &alarms))?;
-        Ok(Self(to))
+        let (running_max, waiting_max) = (RUNNING_MAX, WAITING_MAX);
+        let rules = Rules { running_max, waiting_max, limit, apart: Duration::ZERO };
+        let start = move |alarm: Alarm| match start(&program, &alarm) {
+            Ok(child) => Some(child),
+            Err(error) => {
+                let program = program.display();
+                starfarm_net::say(&format!("the program for alarms, {program}, cannot be run: {error}"));
+                None
+            }
+        };
+        Runner::new("reaction", rules, start).map(Self)
     }
 
     /// Runs it for an alarm, as soon as there is room.
     pub(crate) fn run(&mut self, alarm: Alarm) {
-        if let Err(error) = self.0.try_send(alarm) {
-            starfarm_net::say(&format!("too many alarms: no program runs for one of them ({error})"));
+        if !self.0.run(alarm) {
+            starfarm_net::say("too many alarms: no program runs for one of them");
         }
     }
-}
-
-fn run_all(program: &Path, limit: Duration, alarms: &Receiver<Alarm>) {
-    let (mut running, mut waiting) = (Vec::<(Child, Instant)>::new(), VecDeque::new());
-    loop {
-        let is_idle = running.is_empty() && waiting.is_empty();
-        let next = if is_idle { alarms.recv().map_err(|_| true) } else { next_soon(alarms) };
-        match next {
-            Ok(alarm) => waiting.push_back(alarm),
-            // The agent has ended; what runs for it goes on to its end.
-            Err(true) => return,
-            Err(false) => {}
-        }
-        running.retain_mut(|(child, since)| goes_on(child, *since, limit));
-        while running.len() < RUNNING_MAX
-            && let Some(alarm) = waiting.pop_front()
-        {
-            match start(program, &alarm) {
-                Ok(child) => running.push((child, Instant::now())),
-                Err(error) => {
-                    let program = program.display();
-                    starfarm_net::say(&format!("the program for alarms, {program}, cannot be run: {error}"));
-                }
-            }
-        }
-    }
-}
-
-fn next_soon(alarms: &Receiver<Alarm>) -> Result<Alarm, bool> {
-    alarms.recv_timeout(LOOK).map_err(|error| error == RecvTimeoutError::Disconnected)
 }
 
 fn start(program: &Path, alarm: &Alarm) -> std::io::Result<Child> {
     let key = &alarm.key;
-    let mut command = Command::new(program);
+    let mut command = alone(Command::new(program));
     command
         .env("STARFARM_ALARM_ID", alarm.id())
         .env("STARFARM_ALARM_NODE", &alarm.node)
         .env("STARFARM_ALARM_SENSOR", &key.sensor)
         .env("STARFARM_ALARM_LEVEL", alarm.level.map_or("over", |level| level.word()))
         .env("STARFARM_ALARM_VALUE", alarm.value.map(|value| value.to_string()).unwrap_or_default())
-        .env("STARFARM_ALARM_TEXT", &alarm.text)
-        .process_group(0)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null());
+        .env("STARFARM_ALARM_TEXT", &alarm.text);
     command.spawn()
-}
-
-/// It has not ended, by itself or for having run for too long.
-fn goes_on(child: &mut Child, since: Instant, limit: Duration) -> bool {
-    if !matches!(child.try_wait(), Ok(None)) {
-        return false;
-    }
-    if since.elapsed() >= limit {
-        if let Some(group) = Pid::from_raw(child.id().cast_signed()) {
-            let _ = kill_process_group(group, Signal::KILL);
-        }
-        let _ = child.wait();
-        return false;
-    }
-    true
 }
 
 #[cfg(test)]
@@ -112,6 +64,7 @@ fn goes_on(child: &mut Child, since: Instant, limit: Duration) -> bool {
 mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
+    use std::time::Instant;
 
     use starfarm_protocol::link::{AlarmKey, AlarmLevel};
     use starfarm_protocol::orders::PostId;

@@ -1,7 +1,7 @@
 //! The start of an agent: what its worker says first, and what is set once for the whole process.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 
 use rustix::fs::OFlags;
@@ -10,6 +10,7 @@ use starfarm_overlay::Reactor;
 use crate::cpus;
 use crate::pipe::Worker;
 use crate::process::{Agent, STDIN};
+use crate::words::{OwnFile, line};
 
 /// How much nicer than others it is.
 const NICE: i32 = 10;
@@ -30,4 +31,14 @@ pub fn serve(output: File) -> io::Result<()> {
     let reactor = Reactor::new()?;
     reactor.watch(stdin.as_raw_fd(), STDIN)?;
     Agent::new(begin, reactor, worker)?.run()
+}
+
+/// Checks a node's own file, which comes by standard input, and says by `output` what came of it. Modules that are shared
+/// objects run in this process for it, which may not live through that.
+///
+/// # Errors
+/// The system's.
+pub fn check(mut output: File) -> io::Result<()> {
+    let file: OwnFile = serde_json::from_reader(io::stdin().lock())?;
+    output.write_all(&line(&file.check().map_err(|error| error.to_string())))
 }

@@ -12,7 +12,10 @@ use starfarm_agent_core::{Module, Type};
 pub(crate) const UDP: [Module; 2] = [
     Module {
         name: "udp_receive",
-        types: &[Type { name: "udp_receive", new: || Box::<receive::UdpReceive>::default() }],
+        types: &[Type { name: "udp_receive", new: &|| Box::<receive::UdpReceive>::default() }],
     },
-    Module { name: "udp_send", types: &[Type { name: "udp_send", new: || Box::<send::UdpSend>::default() }] },
+    Module {
+        name: "udp_send",
+        types: &[Type { name: "udp_send", new: &|| Box::<send::UdpSend>::default() }],
+    },
 ];

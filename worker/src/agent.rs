@@ -1,20 +1,71 @@
 //! An agent's process: what it is told and what it says.
 
 use std::io::{self, Write};
+use std::path::Path;
 use std::process::ChildStdin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use starfarm_agent::OwnFile;
 use starfarm_agent::words::{Begin, FromAgent, ToAgent, line};
 
 use crate::devices::{HostWork, Watcher};
+use crate::say::say as tell_person;
 
 /// A thread that hears an agent looks so often whether that is still wanted.
 const LOOK: Duration = Duration::from_secs(3_600);
+
+/// So long the check of a file may take whose modules have to be loaded for it.
+const CHECK: Duration = Duration::from_secs(10);
+
+/// Whose code runs in an agent beside ours, in words.
+fn suspects(file: &OwnFile) -> String {
+    let libraries = file.libraries();
+    let of = file.path.display();
+    if libraries.is_empty() { String::new() } else { format!("; {of} has it run {}", libraries.join(", ")) }
+}
+
+/// Reads and checks the file of a node's own agent. Its modules are loaded by a child process: one that crashes takes nothing
+/// with it.
+///
+/// # Errors
+/// No agent can do what it says; where, and why.
+pub(crate) fn read_file(path: &Path) -> Result<OwnFile, String> {
+    let file = OwnFile::read(path).map_err(|error| error.to_string())?;
+    if file.libraries().is_empty() {
+        file.check().map_err(|error| error.to_string())?;
+    } else {
+        check_elsewhere(&file)?;
+    }
+    Ok(file)
+}
+
+fn check_elsewhere(file: &OwnFile) -> Result<(), String> {
+    let no = |error: io::Error| format!("{}: it cannot be checked: {error}", file.path.display());
+    let mut watcher = Watcher::start(HostWork::AgentFile).map_err(no)?;
+    watcher.take_input().write_all(&line(file)).map_err(no)?;
+    let said = watcher.next(CHECK);
+    let checked: Option<Result<(), String>> = said.and_then(|said| serde_json::from_slice(&said).ok());
+    checked.unwrap_or_else(|| {
+        let how = watcher.fault().unwrap_or_else(|| "it has ended".to_owned());
+        let (of, suspects) = (file.path.display(), suspects(file));
+        Err(format!("{of}: the process that was to check it has not said what came of it: {how}{suspects}"))
+    })
+}
 
 /// An agent's process. Once this is dropped it ends.
 pub struct AgentProcess {
     pid: u32,
     to: ChildStdin,
+    /// Until this is dropped.
+    is_wanted: Arc<AtomicBool>,
+}
+
+impl Drop for AgentProcess {
+    fn drop(&mut self) {
+        self.is_wanted.store(false, Ordering::Release);
+    }
 }
 
 impl AgentProcess {
@@ -26,8 +77,11 @@ impl AgentProcess {
     pub fn start(begin: Begin, say: impl Fn(Option<FromAgent>) -> bool + Send + 'static) -> io::Result<Self> {
         let mut watcher = Watcher::start(HostWork::Agent)?;
         let mut to = watcher.take_input();
+        let suspects = begin.file.as_ref().map(suspects).unwrap_or_default();
         to.write_all(&line(&ToAgent::Begin(begin)))?;
         let pid = watcher.pid();
+        let is_wanted = Arc::new(AtomicBool::new(true));
+        let wanted = Arc::clone(&is_wanted);
         let hear = move || {
             while let Some(said) = watcher.next(LOOK) {
                 let Ok(word) = serde_json::from_slice(&said) else { break };
@@ -35,13 +89,17 @@ impl AgentProcess {
                     return;
                 }
             }
+            let fault = watcher.fault().filter(|_| wanted.load(Ordering::Acquire));
             // What its services have left behind is nobody's from here on.
-            drop(watcher);
             starfarm_exec::reap_strays();
-            say(None);
+            if say(None)
+                && let Some(how) = fault
+            {
+                tell_person(&format!("the agent (process {pid}) has ended: {how}{suspects}"));
+            }
         };
         std::thread::Builder::new().name("agent".into()).spawn(hear)?;
-        Ok(Self { pid, to })
+        Ok(Self { pid, to, is_wanted })
     }
 
     /// The process's number.

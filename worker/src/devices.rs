@@ -117,6 +117,20 @@ impl Watcher {
         self.child.as_ref().expect("it is there until it is dropped").child.id()
     }
 
+    /// Says nothing more: how it has ended, in words, unless all was well with it. One that goes on for a moment longer is killed.
+    pub(crate) fn fault(mut self) -> Option<String> {
+        let mut child = self.child.take().expect("it is there until it is dropped");
+        match host::end_within(&mut child, host::STOPS) {
+            Ok(Some(status)) if status.success() => None,
+            Ok(Some(status)) => Some(host::ending(status)),
+            Ok(None) => {
+                host::kill(child);
+                Some("it said no more, and was killed".to_owned())
+            }
+            Err(error) => Some(error.to_string()),
+        }
+    }
+
     /// What it says next; none where it says nothing for so long, or will not say more.
     pub(crate) fn next(&mut self, patience: Duration) -> Option<Vec<u8>> {
         let until = Instant::now() + patience;

@@ -12,6 +12,7 @@ use starfarm_protocol::seal::is_valid_name;
 use starfarm_worker_core::Limits;
 
 use crate::WorkerError;
+use crate::agent;
 use crate::cards::{self, Card};
 use crate::devices::{Choice, Listed};
 use crate::facts;
@@ -213,7 +214,7 @@ impl Options {
         let usage = |why: String| WorkerError::Usage(format!("--agent-cpus: {why}"));
         let cpus = self.agent_cpus.clone().unwrap_or_default();
         starfarm_agent::check_cpus(&cpus).map_err(usage)?;
-        let file = self.agent.as_deref().map(OwnFile::read).transpose();
+        let file = self.agent.as_deref().map(agent::read_file).transpose();
         let file = file.map_err(|error| WorkerError::Usage(format!("--agent {error}")))?;
         let on_alarm = self.on_alarm.as_deref().map(program).transpose()?;
         Ok(Agents { file, cpus, on_alarm, drains: self.drain_on_alarm })

@@ -4,6 +4,7 @@
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
@@ -35,16 +36,25 @@ enum Word {
 pub(crate) struct Orders {
     words: Sender<Word>,
     bell: u64,
+    /// The worker ends, and all that it has started with it.
+    is_over: Arc<AtomicBool>,
+}
+
+impl Drop for Orders {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Release);
+    }
 }
 
 impl Orders {
     /// Starts the thread.
     pub(crate) fn start(who: Arc<Identity>, ways: Ways) -> io::Result<Self> {
         let (words, heard) = unbounded();
-        let posts = Posts::new(ways, words.clone(), Word::Post);
+        let is_over = Arc::<AtomicBool>::default();
+        let posts = Posts::new(ways, (words.clone(), Arc::clone(&is_over)), Word::Post);
         let caller = Caller { who, posts, calls: Calls::default(), start: Instant::now(), line: None };
         std::thread::Builder::new().name("orders".into()).spawn(move || caller.run(&heard))?;
-        Ok(Self { words, bell: 0 })
+        Ok(Self { words, bell: 0, is_over })
     }
 
     /// A scheduler has welcomed this worker in a new session.

@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crossbeam_channel::Sender;
 use starfarm_agent::words::{Begin, FromAgent, ToAgent};
@@ -83,15 +85,21 @@ pub(crate) struct Posts<T> {
     /// Those that run.
     agents: BTreeMap<ProcessId, AgentProcess>,
     tell: Sender<T>,
+    /// Nobody wants to hear of them any more.
+    is_over: Arc<AtomicBool>,
     of_post: fn(FromPost) -> T,
 }
 
 impl<T: Send + 'static> Posts<T> {
     /// None so far. What they say is told as `of_post` makes of it.
-    pub(crate) fn new(ways: Ways, tell: Sender<T>, of_post: fn(FromPost) -> T) -> Self {
+    pub(crate) fn new(
+        ways: Ways,
+        (tell, is_over): (Sender<T>, Arc<AtomicBool>),
+        of_post: fn(FromPost) -> T,
+    ) -> Self {
         let reacts = ways.agents.on_alarm.is_some();
         let core = posts::Posts::new(starfarm_agent::this_host(), (ways.links, reacts));
-        Self { ways, core, agents: BTreeMap::new(), tell, of_post }
+        Self { ways, core, agents: BTreeMap::new(), tell, is_over, of_post }
     }
 
     /// These are to be there and no others. The scheduler is there, and is called from this address.
@@ -121,7 +129,11 @@ impl<T: Send + 'static> Posts<T> {
             match deed {
                 Deed::Start(_, id, (kind, level)) => {
                     let (tell, of_post) = (self.tell.clone(), self.of_post);
-                    let say = move |word| tell.send(of_post(FromPost(id, news(word)))).is_ok();
+                    let is_over = Arc::clone(&self.is_over);
+                    let say = move |word| {
+                        !is_over.load(Ordering::Acquire)
+                            && tell.send(of_post(FromPost(id, news(word)))).is_ok()
+                    };
                     let started = AgentProcess::start(self.ways.begin(kind, level), say).ok();
                     self.core.on_started(id, started.as_ref().map(AgentProcess::pid));
                     self.agents.extend(started.map(|agent| (id, agent)));

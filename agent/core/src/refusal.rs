@@ -23,6 +23,8 @@ pub enum Refusal {
     NoStage(String),
     /// There is no such type of stages.
     NoType(String),
+    /// There is another type of that name.
+    TypeKnown(String),
     /// A name that cannot be one.
     BadName(String),
     /// Another stage has that name.
@@ -54,6 +56,7 @@ impl fmt::Display for Refusal {
             Self::NoType(which) => {
                 write!(f, "there is no type of stages `{which}`: is its module in the list?")
             }
+            Self::TypeKnown(which) => write!(f, "there is another type of stages `{which}`"),
             Self::BadName(name) => {
                 write!(f, "`{name}` is no name: write 1 to {NAME_BYTES_MAX} letters, digits, `-` and `_`")
             }

@@ -2,7 +2,8 @@
 //! order. First stages are told words, then data goes an edge further, then orders are carried out, and again from the start
 //! until nothing is left; then those are told who wait for the end of the wave, and it goes on until nothing is left at all.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
+use std::collections::btree_map::{BTreeMap, Entry};
 
 use crate::flow::Flow;
 use crate::graph::Graph;
@@ -49,9 +50,9 @@ pub struct Runtime {
 impl Runtime {
     /// An agent without stages, which can have those of these modules.
     pub fn new(modules: &[Module]) -> Self {
-        let types = modules.iter().flat_map(|module| module.types.iter().map(|of| (of.name, *of)));
+        let types = modules.iter().flat_map(|module| module.types);
         Self {
-            types: types.collect(),
+            types: types.map(|of| (of.name, *of)).collect(),
             graph: Graph::default(),
             timers: Timers::default(),
             words: VecDeque::new(),
@@ -71,6 +72,20 @@ impl Runtime {
         let made = self.carry_out(order, now_us)?;
         self.settle(now_us);
         Ok(made)
+    }
+
+    /// Can make stages of one type more.
+    ///
+    /// # Errors
+    /// There is one of that name, which stays.
+    pub fn learn(&mut self, of: Type) -> Result<(), Refusal> {
+        match self.types.entry(of.name) {
+            Entry::Vacant(entry) => {
+                entry.insert(of);
+                Ok(())
+            }
+            Entry::Occupied(_) => Err(Refusal::TypeKnown(of.name.to_owned())),
+        }
     }
 
     /// Adds a stage that was made elsewhere.

@@ -80,13 +80,14 @@ impl Context<'_> {
     }
 }
 
-/// A type of stages: its name, and what makes one.
+/// A type of stages: its name, and what makes one. Types live as long as the process, whether they are compiled in or come from a
+/// library: that is never unloaded.
 #[derive(Clone, Copy)]
 pub struct Type {
     /// Its name.
     pub name: &'static str,
     /// Makes a stage.
-    pub new: fn() -> Box<dyn Stage>,
+    pub new: &'static (dyn Fn() -> Box<dyn Stage> + Sync),
 }
 
 /// Types of stages that come together.

@@ -16,7 +16,7 @@ use super::text::{lines, number, words};
 
 /// This sensor.
 pub const MODULE: Module =
-    Module { name: CpuLoad::NAME, types: &[Type { name: CpuLoad::NAME, new: || stage(Path::new(PROC)) }] };
+    Module { name: CpuLoad::NAME, types: &[Type { name: CpuLoad::NAME, new: &|| stage(Path::new(PROC)) }] };
 
 /// One that reads below this folder as if it were /proc.
 pub fn stage(proc: &Path) -> Box<dyn Stage> {

@@ -13,7 +13,7 @@ use super::text::{lines, number, words};
 
 /// This sensor.
 pub const MODULE: Module =
-    Module { name: Disks::NAME, types: &[Type { name: Disks::NAME, new: || stage(Path::new(PROC)) }] };
+    Module { name: Disks::NAME, types: &[Type { name: Disks::NAME, new: &|| stage(Path::new(PROC)) }] };
 
 /// One that reads below this folder as if it were /proc.
 pub fn stage(proc: &Path) -> Box<dyn Stage> {

@@ -33,7 +33,7 @@ const SYS: &str = "/sys";
 /// This sensor.
 pub const MODULE: Module = Module {
     name: Health::NAME,
-    types: &[Type { name: Health::NAME, new: || stage(Path::new(PROC), Path::new(SYS)) }],
+    types: &[Type { name: Health::NAME, new: &|| stage(Path::new(PROC), Path::new(SYS)) }],
 };
 
 /// One that reads below these folders as if they were /proc and /sys.

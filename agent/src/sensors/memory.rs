@@ -12,7 +12,7 @@ use super::text::{lines, value};
 
 /// This sensor.
 pub const MODULE: Module =
-    Module { name: Memory::NAME, types: &[Type { name: Memory::NAME, new: || stage(Path::new(PROC)) }] };
+    Module { name: Memory::NAME, types: &[Type { name: Memory::NAME, new: &|| stage(Path::new(PROC)) }] };
 
 /// One that reads below this folder as if it were /proc.
 pub fn stage(proc: &Path) -> Box<dyn Stage> {

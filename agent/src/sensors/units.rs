@@ -36,7 +36,7 @@ use processes::Processes;
 
 /// This sensor.
 pub const MODULE: Module =
-    Module { name: Units::NAME, types: &[Type { name: Units::NAME, new: || stage(Path::new(PROC)) }] };
+    Module { name: Units::NAME, types: &[Type { name: Units::NAME, new: &|| stage(Path::new(PROC)) }] };
 
 /// One that reads below this folder as if it were /proc.
 pub fn stage(proc: &Path) -> Box<dyn Stage> {

@@ -7,7 +7,8 @@ use starfarm_agent_core::dimmon::Datagram;
 use starfarm_agent_core::{Context, Hook, Peers, Side, Stage, Triples, Word, ids};
 use starfarm_net::{BATCH, PlainReceiver};
 
-use super::settings::{Format, Wire, address, refusal, unknown};
+use super::settings::{Format, Wire, unknown};
+use crate::settings::{address, refusal};
 use crate::watched::{Next, Watched};
 
 /// Bytes of receive buffer, if nothing else is said, and the most that may be said.

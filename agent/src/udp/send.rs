@@ -5,7 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use starfarm_agent_core::dimmon::{Counted, DATAGRAM_BYTES_MAX, Datagrams};
 use starfarm_agent_core::{Context, Hook, Side, Stage, Triples, Word, ids};
 
-use super::settings::{Format, Wire, address, unknown};
+use super::settings::{Format, Wire, unknown};
+use crate::settings::address;
 
 /// Any number of inputs. Each message leaves at once as a datagram, or several if it is long; nobody says whether they arrive. The
 /// output `counts` says, whenever one of its timers fires, how many have left since its start (`messages`) and how many the

@@ -1,8 +1,8 @@
-//! What both stages are told of datagrams, and the words in which they refuse.
-
-use std::net::SocketAddr;
+//! What both stages are told of datagrams.
 
 use starfarm_agent_core::dimmon::{ByteOrder, IdTable};
+
+use crate::settings::{refusal, shown};
 
 /// What the bytes of a datagram are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -48,20 +48,6 @@ impl Wire {
         }
         Ok(true)
     }
-}
-
-pub(super) fn refusal(key: &str, value: &str, right: &str) -> String {
-    format!("`{key}` is {right}, not `{}`", shown(value))
-}
-
-pub(super) fn shown(text: &str) -> String {
-    text.chars().take(64).collect()
-}
-
-/// An address and a port. No names: nobody waits for a name server here.
-pub(super) fn address(key: &str, value: &str) -> Result<SocketAddr, String> {
-    let address = value.trim().parse();
-    address.map_err(|_| refusal(key, value, "an address and a port, as `10.0.0.9:3457` or `[fd00::9]:3457`"))
 }
 
 pub(super) fn unknown(of: &str, key: &str, own: &str) -> String {

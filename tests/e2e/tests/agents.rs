@@ -182,6 +182,10 @@ fn a_file_that_no_agent_can_do_is_refused_with_its_place() {
         ("[[timer]]\nname = \"t\"\nevery = 0\n", "agent.toml:3:9: a period is 0.01 seconds at least"),
         ("[[timer]]\nname = \"period\"\nevery = 1\n", "agent.toml:2:8: agents give such names themselves"),
         ("[[service]]\nname = \"s\"\nprogram = [\"./nowhere\"]\n", "agent.toml:3:12: there is no program"),
+        (
+            "[[stage]]\nname = \"r\"\ntype = \"run\"\nset = { program = \"./nowhere\" }\n",
+            "agent.toml:4:19: there is no program",
+        ),
         ("modules = [\"colour\"]\n", "agent.toml:1:12: there is no module `colour`"),
         ("colour = 1\n", "agent.toml:1:1: unknown key `colour`"),
     ];

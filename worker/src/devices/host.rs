@@ -122,7 +122,8 @@ impl Lost {
 /// Starts a child for `work`: this same program. The worker's own arguments are there to be seen: whose child it is.
 pub(super) fn start(work: HostWork) -> io::Result<Relative> {
     let mut command = Command::new("/proc/self/exe");
-    let name = if work == HostWork::Agent { "starfarm-agent" } else { "starfarm-slot-host" };
+    let is_agent = matches!(work, HostWork::Agent | HostWork::AgentFile);
+    let name = if is_agent { "starfarm-agent" } else { "starfarm-slot-host" };
     command.arg0(name).arg(format!("{FLAG}{}", work.word()));
     command.args(std::env::args_os().skip(1));
     // Devices are numbered as the files of the driver number cards.
@@ -130,7 +131,7 @@ pub(super) fn start(work: HostWork) -> io::Result<Relative> {
     // A group of its own: Ctrl-C at a terminal is meant for the worker, which drains.
     command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
     // What a driver prints is for nobody; an agent says where something of its file goes wrong.
-    command.stderr(if work == HostWork::Agent { Stdio::inherit() } else { Stdio::null() });
+    command.stderr(if is_agent { Stdio::inherit() } else { Stdio::null() });
     spawn(&mut command)
 }
 

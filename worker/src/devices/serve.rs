@@ -69,6 +69,7 @@ pub(crate) fn serve(work: HostWork, prepare: Prepare, watch: Watch) -> io::Resul
         }
         HostWork::Watch => watch(output),
         HostWork::Agent => starfarm_agent::serve(output),
+        HostWork::AgentFile => starfarm_agent::check(output),
         HostWork::Device(number) => {
             let voice = Arc::new(Voice { output: Mutex::new(output), is_busy: AtomicBool::new(true) });
             let stopped = Arc::new(AtomicU64::new(0));

@@ -21,15 +21,18 @@ pub(crate) enum HostWork {
     Watch,
     /// To hold a post of the monitoring tree.
     Agent,
+    /// To check the file of this node's agent, whose modules run then.
+    AgentFile,
 }
 
 impl HostWork {
-    /// `list`, `watch`, `agent`, or a number.
+    /// `list`, `watch`, `agent`, `agent-file`, or a number.
     pub(super) fn parse(text: &str) -> Option<Self> {
         match text {
             "list" => Some(Self::List),
             "watch" => Some(Self::Watch),
             "agent" => Some(Self::Agent),
+            "agent-file" => Some(Self::AgentFile),
             _ => text.parse().map(Self::Device).ok(),
         }
     }
@@ -41,6 +44,7 @@ impl HostWork {
             Self::Device(number) => number.to_string(),
             Self::Watch => "watch".to_owned(),
             Self::Agent => "agent".to_owned(),
+            Self::AgentFile => "agent-file".to_owned(),
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::values::{Triple, Triples, ValueId};
 use crate::words::{Hook, Word};
 
 pub(super) const MODULE: Module =
-    Module { name: "aggregate", types: &[Type { name: "aggregate", new: || Box::<Aggregate>::default() }] };
+    Module { name: "aggregate", types: &[Type { name: "aggregate", new: &|| Box::<Aggregate>::default() }] };
 
 /// Ids in the setting `by`, at most.
 const BY_MAX: usize = 8;

@@ -7,7 +7,7 @@ use crate::values::Triples;
 use crate::words::{Hook, Word};
 
 pub(super) const MODULE: Module =
-    Module { name: "blackhole", types: &[Type { name: "blackhole", new: || Box::<Blackhole>::default() }] };
+    Module { name: "blackhole", types: &[Type { name: "blackhole", new: &|| Box::<Blackhole>::default() }] };
 
 /// Any number of inputs. All that comes is counted and gone; on the output `out` it tells how many messages these were since
 /// its start, whenever one of its timers fires.

@@ -10,7 +10,7 @@ use crate::values::{Triples, ValueId};
 use crate::words::{Hook, Side, Word};
 
 pub(super) const MODULE: Module =
-    Module { name: "demux", types: &[Type { name: "demux", new: || Box::<Demux>::default() }] };
+    Module { name: "demux", types: &[Type { name: "demux", new: &|| Box::<Demux>::default() }] };
 
 /// Any number of inputs. An output is named by a number, such as `7`, or `rest`. A message goes to the output that is named by
 /// the value of an id, or else to `rest`; where that leads nowhere, the message is dropped. One with the values of several jobs

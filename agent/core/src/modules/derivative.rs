@@ -12,7 +12,7 @@ use crate::words::{Hook, Word};
 
 pub(super) const MODULE: Module = Module {
     name: "derivative",
-    types: &[Type { name: "derivative", new: || Box::<Derivative>::default() }],
+    types: &[Type { name: "derivative", new: &|| Box::<Derivative>::default() }],
 };
 
 /// Any number of inputs, and one output, `out`. Numbers, alone or of each core, become rates between two messages with the

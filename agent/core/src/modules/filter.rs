@@ -10,7 +10,7 @@ use crate::values::{Triples, ValueId};
 use crate::words::{Hook, Word};
 
 pub(super) const MODULE: Module =
-    Module { name: "filter", types: &[Type { name: "filter", new: || Box::<Filter>::default() }] };
+    Module { name: "filter", types: &[Type { name: "filter", new: &|| Box::<Filter>::default() }] };
 
 /// Any number of inputs, and one output, `out`. What says whose values follow always passes, where a value follows.
 ///

@@ -7,7 +7,7 @@ use crate::values::Triples;
 use crate::words::{Hook, Word};
 
 pub(super) const MODULE: Module =
-    Module { name: "prepend", types: &[Type { name: "prepend", new: || Box::<Prepend>::default() }] };
+    Module { name: "prepend", types: &[Type { name: "prepend", new: &|| Box::<Prepend>::default() }] };
 
 /// Any number of inputs, and one output, `out`. What is set comes in front of each message; what a message says itself is
 /// behind it, and so counts.

@@ -8,7 +8,7 @@ use crate::values::Triples;
 use crate::words::{Hook, Word};
 
 pub(super) const MODULE: Module =
-    Module { name: "rate", types: &[Type { name: "rate", new: || Box::<Rate>::default() }] };
+    Module { name: "rate", types: &[Type { name: "rate", new: &|| Box::<Rate>::default() }] };
 
 /// Any number of inputs, and one output, `out`. Of the messages about each job and post some pass; of a message about several,
 /// the values of those whose turn it is. It remembers 65 536 jobs and posts, and values beyond are counted as not taken.

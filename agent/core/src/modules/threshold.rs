@@ -12,7 +12,7 @@ use crate::values::{Triples, ValueId};
 use crate::words::{Hook, Word};
 
 pub(super) const MODULE: Module =
-    Module { name: "threshold", types: &[Type { name: "threshold", new: || Box::<Threshold>::default() }] };
+    Module { name: "threshold", types: &[Type { name: "threshold", new: &|| Box::<Threshold>::default() }] };
 
 /// Any number of inputs, and one output, `out`. A message leaves when a figure of a job and post goes beyond the level, and one
 /// when it is not beyond it any more: what it is about, [`ids::ALARM_RAISED`] or [`ids::ALARM_CLEARED`], and the figure. Between

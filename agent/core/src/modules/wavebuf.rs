@@ -8,7 +8,7 @@ use crate::values::Triples;
 use crate::words::{Hook, Word};
 
 pub(super) const MODULE: Module =
-    Module { name: "wavebuf", types: &[Type { name: "wavebuf", new: || Box::<WaveBuf>::default() }] };
+    Module { name: "wavebuf", types: &[Type { name: "wavebuf", new: &|| Box::<WaveBuf>::default() }] };
 
 /// Any number of inputs, and one output, `out`. It remembers one message. Of messages that say whose values follow each
 /// should say as much: what one leaves out is said by those before it.

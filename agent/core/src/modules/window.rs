@@ -12,7 +12,7 @@ use crate::values::{Triples, ValueId};
 use crate::words::{Hook, Word};
 
 pub(super) const MODULE: Module =
-    Module { name: "window", types: &[Type { name: "window", new: || Box::<Window>::default() }] };
+    Module { name: "window", types: &[Type { name: "window", new: &|| Box::<Window>::default() }] };
 
 /// Any number of inputs, and one output, `out`. In the place of a value leaves what is made of the last ones with the same id
 /// about the same job and post, as many as there are; each place of a value on its own. Values that are no numbers or summaries
