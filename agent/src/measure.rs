@@ -154,7 +154,7 @@ fn make(
     let buffer = buffer.map(|bytes| ("buffer", bytes.to_string()));
     let settings = [("from", "127.0.0.0/8".to_owned()), ("listen", address.to_string())];
     // As DiMMon has them, and as numbers that can be summed up.
-    let ids = (1..=numbers).map(|id| format!("{id}={}:u32", ids::NAMED_FIRST + id)).collect::<Vec<_>>();
+    let ids = (1..=numbers).map(|id| format!("{id}={id}:u32")).collect::<Vec<_>>();
     let ids = (numbers > 0).then(|| ("ids", ids.join(",")));
     for (key, value) in ids.into_iter().chain(buffer).chain(settings) {
         order(Order::Tell(Who::from("in"), Word::Set { key: key.to_owned(), value }))?;

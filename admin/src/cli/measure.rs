@@ -95,7 +95,7 @@ pub(crate) struct Udp {
     /// Values of a datagram
     #[arg(long, value_name = "COUNT", default_value_t = 3, value_parser = value_parser!(u16).range(1..=100))]
     pub(crate) values: u16,
-    /// Bytes of receive buffer, as the kernel counts them [default: the stage's own, 4 MiB]
+    /// Bytes of receive buffer, as the kernel counts them [default: the stage's own, 8 MiB]
     #[arg(long, value_name = "BYTES", value_parser = value_parser!(u32).range(1..=1 << 30))]
     pub(crate) buffer: Option<u32>,
     /// Have the values summed up by their ids too, as for a mean

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod audit;
+mod bench;
 mod daemons;
 mod embedded;
 mod fake;

@@ -228,7 +228,7 @@ fn jobs_can_be_asked_for_by_state_and_a_live_one_deleted_at_once() {
 
 #[test]
 fn every_schema_is_tried() {
-    // These need real processes, a journal or no farm: see `embedded.rs`, `audit.rs`, `log.rs` and above.
+    // These need real processes, a journal or no farm: see `embedded.rs`, `bench.rs`, `audit.rs`, `log.rs` and above.
     let elsewhere = [
         "audit",
         "bench-dispatch",

@@ -12,15 +12,16 @@ use crate::settings::{address, refusal};
 use crate::watched::{Next, Watched};
 
 /// Bytes of receive buffer, if nothing else is said, and the most that may be said.
-const BUFFER_BYTES: usize = 4 << 20;
+const BUFFER_BYTES: usize = 8 << 20;
 const BUFFER_BYTES_MAX: usize = 1 << 30;
 /// Batches of a turn: then others have theirs.
 const BATCHES_MAX: usize = 64;
 /// Who finds fewer datagrams than that waits to be woken.
 const QUIET: usize = 8;
-/// Pauses between two looks while many come.
+/// Pauses between two looks while many come. A look costs as much as 50 datagrams, so: seldom; but no wave, which lasts 100 ms at
+/// least, is to miss what came in it.
 const PAUSE_US_MIN: u64 = 1_000;
-const PAUSE_US_MAX: u64 = 10_000;
+const PAUSE_US_MAX: u64 = 50_000;
 
 /// No input. The output `out` has a message for each datagram. The output `counts` says, whenever one of its timers fires, how
 /// many datagrams since its start were taken (`messages`), came from elsewhere (`refused`), could not be read (`malformed`), and
@@ -30,7 +31,7 @@ const PAUSE_US_MAX: u64 = 10_000;
 /// | --- | --- |
 /// | `listen` | address and port: `0.0.0.0:3457` |
 /// | `from` | addresses and networks of those that may send, with commas between them; nobody, at first |
-/// | `buffer` | bytes of receive buffer, as the kernel counts them: 4 MiB, at first |
+/// | `buffer` | bytes of receive buffer, as the kernel counts them: 8 MiB, at first |
 /// | `format` | `dimmon`, at first; `triples`: as links have them |
 /// | `order` | of bytes in DiMMon's numbers: `host`, at first, `little`, `big` |
 /// | `ids` | pairs such as `7=cpu, 8=memory:u32`: DiMMon's id, ours, how its numbers are written |
@@ -205,5 +206,63 @@ impl Stage for UdpReceive {
             Word::WaveIsOver => {}
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::net::UdpSocket;
+    use std::time::Duration;
+
+    use starfarm_agent_core::{Order, Who};
+
+    use super::*;
+    use crate::measure::Graph;
+    use crate::watched;
+
+    #[test]
+    fn who_gets_many_looks_as_seldom_as_the_buffer_allows() {
+        let (mut stage, room) = (UdpReceive::default(), 8_000);
+        assert_eq!(stage.next(QUIET - 1, true, room), Next::WhenReadable);
+        let pauses = [50, 50, 50, 50].map(|came| stage.next(came, true, room));
+        assert_eq!(pauses, [1_000, 2_000, 4_000, 8_000].map(Next::After));
+        assert_eq!(stage.next(700, true, room), Next::After(8_000), "as much as it should be");
+        assert_eq!(stage.next(1_100, true, room), Next::After(4_000));
+        assert_eq!(stage.next(4_096, false, room), Next::After(0), "there is more");
+        for _ in 0..9 {
+            stage.next(50, true, room);
+        }
+        assert_eq!(stage.next(50, true, room), Next::After(PAUSE_US_MAX));
+        for _ in 0..9 {
+            stage.next(4_000, true, room);
+        }
+        assert_eq!(stage.next(4_000, true, room), Next::After(PAUSE_US_MIN));
+    }
+
+    #[test]
+    fn a_stage_that_ends_or_listens_elsewhere_gives_its_port_back() {
+        let mut graph = Graph::new().unwrap();
+        let free = || UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let (first, second) = (free(), free());
+        let tell = |graph: &mut Graph, key: &str, value: String| {
+            let word = Word::Set { key: key.into(), value };
+            graph.runtime.order(Order::Tell(Who::from("in"), word), 0).unwrap();
+        };
+        let create = Order::Create { type_name: "udp_receive".into(), name: Some("in".into()) };
+        graph.runtime.order(create, 0).unwrap();
+        assert_eq!(watched::due_us(), None, "it listens nowhere");
+        tell(&mut graph, "listen", first.to_string());
+        assert_eq!(watched::due_us(), Some(0));
+        assert!(UdpSocket::bind(first).is_err());
+        // Once it has looked it is woken by the socket.
+        graph.turn(Duration::ZERO).unwrap();
+        assert_eq!(watched::due_us(), None);
+        tell(&mut graph, "listen", second.to_string());
+        drop(UdpSocket::bind(first).unwrap());
+        graph.runtime.order(Order::End(Who::from("in")), 0).unwrap();
+        assert_eq!(watched::due_us(), None);
+        drop(UdpSocket::bind(second).unwrap());
+        graph.turn(Duration::ZERO).unwrap();
     }
 }

@@ -137,8 +137,10 @@ fn a_module_that_crashes_takes_only_its_agent_down() {
     until("it has crashed a few times", || count(&farm) >= 3);
     farm.wait(&id).exits(0);
     let results = farm.results(&id);
-    let attempts: Vec<_> = results["outputs"].as_array().unwrap().iter().map(|of| &of["attempt"]).collect();
-    assert_eq!(attempts, [1; 6], "no unit was begun anew");
+    let attempts = results["outputs"].as_array().unwrap().iter().map(|of| of["attempt"].as_u64());
+    // Attempts of a job are counted on.
+    assert_eq!(attempts.max(), Some(Some(6)), "no unit was begun anew: {results}");
+    assert_eq!(results["outputs"].as_array().map(Vec::len), Some(6));
     assert_eq!((farm.node_state("w1").as_str(), farm.workers[0].poll()), ("up", None));
     std::fs::remove_file(&crash).unwrap();
     let before = count(&farm);

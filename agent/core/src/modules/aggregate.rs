@@ -69,6 +69,14 @@ impl Wave {
 
     /// Adds a value; false where it cannot be taken.
     fn add(&mut self, key: &Key, triple: Triple<'_>) -> bool {
+        // One more number of what is known, as nearly all are, takes no memory.
+        if let Some(number) = triple.number()
+            && let Some([first, ..]) =
+                self.sums.get_mut(key).and_then(|sums| sums.get_mut(&triple.id)).map(Vec::as_mut_slice)
+        {
+            *first = first.and(Summary::of(number));
+            return true;
+        }
         let Some(mut each) = Summary::read_each(triple.value) else { return false };
         if !self.settings.per_element {
             each = each.into_iter().reduce(Summary::and).into_iter().collect();
