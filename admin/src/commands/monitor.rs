@@ -8,13 +8,12 @@ mod series;
 
 use std::path::Path;
 
-use starfarm_protocol::admin::{JobInfo, MonitorScope, MonitorWish, NodeInfo, Request};
+use starfarm_protocol::admin::{MonitorScope, MonitorWish, Request};
 
 use super::Context;
 use crate::cli::{About, Monitor, MonitorSet};
-use crate::client::Client;
-use crate::failure::{Exit, Failure};
-use series::{Series, of_job, of_node};
+use crate::failure::Failure;
+use series::newest;
 
 pub(crate) fn run(context: &mut Context, command: &Monitor) -> Result<(), Failure> {
     match command {
@@ -32,29 +31,6 @@ pub(crate) fn run(context: &mut Context, command: &Monitor) -> Result<(), Failur
             context.printer.text(&openmetrics::text(&all))
         }
     }
-}
-
-/// The newest figures: jobs first.
-fn newest(client: &mut Client, about: &About) -> Result<Vec<Series>, Failure> {
-    let jobs: Vec<JobInfo> = match (&about.job, &about.node) {
-        (Some(job), _) => client.jobs(vec![*job])?,
-        (None, Some(_)) => Vec::new(),
-        (None, None) => client.jobs(Vec::new())?,
-    };
-    let mut nodes: Vec<NodeInfo> = if about.job.is_some() { Vec::new() } else { client.nodes()? };
-    if let Some(name) = &about.node {
-        nodes.retain(|node| node.name == *name);
-        if nodes.is_empty() {
-            return Err(Failure::new(
-                Exit::NotFound,
-                format!("no node `{name}`: `starfarm nodes` lists them"),
-            ));
-        }
-    }
-    super::nodes::sort(&mut nodes);
-    let of_jobs = jobs.iter().filter_map(|job| Some(of_job(job.id, job.usage.as_ref()?)));
-    let of_nodes = nodes.iter().filter_map(|node| Some(of_node(&node.name, node.usage.as_ref()?)));
-    Ok(of_jobs.chain(of_nodes).flatten().collect())
 }
 
 fn show(context: &mut Context, about: &About) -> Result<(), Failure> {

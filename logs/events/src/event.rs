@@ -16,6 +16,7 @@ use starfarm_protocol::wire::FailReason;
 use crate::field::{Entry, Field, Fields, Form, FormError, Name, Value};
 
 use crate::status::{JobUsage, Sample};
+use crate::words::{after, became, counted, or_none, usual};
 
 /// What became of a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -122,38 +123,6 @@ macro_rules! text {
     ($event:expr, $f:expr, $($text:tt)*) => {
         write!($f, $($text)*)
     };
-}
-
-/// `1 slot`, `2 slots`.
-pub fn counted<N: fmt::Display + PartialEq + From<u8>>(number: N, what: &str) -> String {
-    if number == N::from(1) { format!("{number} {what}") } else { format!("{number} {what}s") }
-}
-
-/// What may be absent, with what leads to it.
-fn after(lead: &str, value: &Option<impl fmt::Display>) -> String {
-    value.as_ref().map_or_else(String::new, |value| format!("{lead}{value}"))
-}
-
-/// A number, or that there is none.
-fn or_none(number: Option<u64>) -> String {
-    number.map_or_else(|| "none".to_owned(), |number| number.to_string())
-}
-
-/// What such a task takes elsewhere.
-fn usual(usual_us: u64) -> String {
-    match usual_us {
-        0 => "no unit of the job has ended yet".to_owned(),
-        _ => format!("such a task takes {:.1} s", usual_us as f64 / 1e6),
-    }
-}
-
-/// What became of an alarm, behind its name.
-fn became(change: AlarmChange, level: AlarmLevel) -> String {
-    match change {
-        AlarmChange::Begun => format!(", {level}"),
-        AlarmChange::Changed => format!(" is {level} now"),
-        AlarmChange::Over => " is over; it was".to_owned(),
-    }
 }
 
 events! {

@@ -9,10 +9,12 @@ mod colour;
 mod event;
 mod field;
 mod status;
+mod words;
 
 pub use colour::{Colour, JOB_COLOURS, NODE_COLOURS, UNIT_COLOURS, colour};
-pub use event::{Event, JobChange, counted};
+pub use event::{Event, JobChange};
 pub use field::{Entry, Field, Fields, Form, FormError, Name, TEXT_BYTES_MAX, Value, shown};
 pub use starfarm_protocol::admin::{JobInfo, NodeInfo};
 pub use starfarm_protocol::state::{IdleReason, NodeState, Outcome};
 pub use status::{Held, JobUsage, Sample, Snapshot};
+pub use words::counted;

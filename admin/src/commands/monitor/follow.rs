@@ -8,7 +8,7 @@ use starfarm_events::counted;
 use starfarm_logs::Utc;
 use starfarm_protocol::admin::{AlarmLine, AlarmPage, Request, Subject, TraceLine, TracePage};
 
-use super::series::Series;
+use super::series::{Series, newest};
 use crate::cli::{About, Follow, MonitorStream};
 use crate::client::Client;
 use crate::commands::Context;
@@ -48,7 +48,7 @@ type Look<'a> = Box<dyn FnMut(&mut Client, &mut Printer) -> Result<bool, Failure
 fn figures(asked: &Follow) -> Look<'_> {
     let (start, mut told) = (Instant::now(), BTreeMap::<(String, String), f64>::new());
     Box::new(move |client, printer| {
-        let mut all = super::newest(client, &asked.about)?;
+        let mut all = newest(client, &asked.about)?;
         let now_s = start.elapsed().as_secs_f64();
         all.retain(|series| {
             let is_asked = match asked.stream {

@@ -3,11 +3,14 @@
 use std::borrow::Cow;
 
 use serde::Serialize;
-use starfarm_protocol::admin::{JobUsage, NodeUsage, Spread};
+use starfarm_protocol::admin::{JobInfo, JobUsage, NodeInfo, NodeUsage, Spread};
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::metric::Metric;
 
-use crate::commands::usage;
+use crate::cli::About;
+use crate::client::Client;
+use crate::commands::{nodes, usage};
+use crate::failure::{Exit, Failure};
 use crate::human;
 use crate::output::Record;
 use crate::output::table::{Cell, Column, left, right};
@@ -75,7 +78,30 @@ impl Record for Series {
     }
 }
 
-pub(super) fn of_job(id: JobId, usage: &JobUsage) -> Vec<Series> {
+/// The newest figures: jobs first.
+pub(super) fn newest(client: &mut Client, about: &About) -> Result<Vec<Series>, Failure> {
+    let jobs: Vec<JobInfo> = match (&about.job, &about.node) {
+        (Some(job), _) => client.jobs(vec![*job])?,
+        (None, Some(_)) => Vec::new(),
+        (None, None) => client.jobs(Vec::new())?,
+    };
+    let mut nodes: Vec<NodeInfo> = if about.job.is_some() { Vec::new() } else { client.nodes()? };
+    if let Some(name) = &about.node {
+        nodes.retain(|node| node.name == *name);
+        if nodes.is_empty() {
+            return Err(Failure::new(
+                Exit::NotFound,
+                format!("no node `{name}`: `starfarm nodes` lists them"),
+            ));
+        }
+    }
+    nodes::sort(&mut nodes);
+    let of_jobs = jobs.iter().filter_map(|job| Some(of_job(job.id, job.usage.as_ref()?)));
+    let of_nodes = nodes.iter().filter_map(|node| Some(of_node(&node.name, node.usage.as_ref()?)));
+    Ok(of_jobs.chain(of_nodes).flatten().collect())
+}
+
+fn of_job(id: JobId, usage: &JobUsage) -> Vec<Series> {
     let JobUsage { cpu_cores, memory_bytes, gpu, io_bytes_per_s, units, from, of, age_seconds, .. } = *usage;
     let known = [
         (Metric::Cpu, cpu_cores),
@@ -92,7 +118,7 @@ pub(super) fn of_job(id: JobId, usage: &JobUsage) -> Vec<Series> {
     known.chain(named).map(series).collect()
 }
 
-pub(super) fn of_node(name: &str, usage: &NodeUsage) -> Vec<Series> {
+fn of_node(name: &str, usage: &NodeUsage) -> Vec<Series> {
     let known = [
         (Metric::Cpu, usage.cpu_cores),
         (Metric::Memory, usage.memory_bytes),

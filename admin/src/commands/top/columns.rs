@@ -137,11 +137,10 @@ impl Row for JobInfo {
 
 impl Row for NodeInfo {
     const ON_SCREEN: &'static [Column<Self>] = &[
-        words("name", 10, |node: &NodeInfo, paint, _| name(node, paint))
+        words("name", 10, |node: &NodeInfo, _, _| human::printable(&node.name).into())
             .sorts(|a, b| by_number(&a.name, &b.name))
             .stretches(),
-        words("state", 11, |node: &NodeInfo, paint, _| paint.cell(nodes::state(node)).into())
-            .sorts(by_state_of_node),
+        words("state", 11, |node: &NodeInfo, paint, _| state(node, paint)).sorts(by_state_of_node),
         number("slots", 6, |node: &NodeInfo, _, _| nodes::slots(node).into())
             .sorts(|a, b| b.slots.cmp(&a.slots)),
         words("load", 9, |node: &NodeInfo, paint, width| load_bar(node.load_mean(), paint, width))
@@ -186,10 +185,10 @@ impl Row for NodeInfo {
     }
 }
 
-/// A node's name, marked where an alarm of its machine stands.
-fn name(node: &NodeInfo, paint: Paint) -> Line<'static> {
+/// A node's state, marked where an alarm of its machine stands.
+fn state(node: &NodeInfo, paint: Paint) -> Line<'static> {
     let mark = node.alarm.map(|level| Span::styled("! ", paint.alarm(level)));
-    mark.into_iter().chain([Span::raw(human::printable(&node.name))]).collect()
+    mark.into_iter().chain([paint.cell(nodes::state(node))]).collect()
 }
 
 /// A figure in words, if it is known.

@@ -92,12 +92,12 @@ fn alarms_that_stand_are_above_all_and_mark_their_nodes() {
     seat.shows_not("! ");
     seat.sees(alarmed(1));
     seat.shows("\nalarms 1  waiting 12");
-    seat.shows("\n! critical lab-9, for 1 min 5 s: it is full\\u{1b}[2J\n");
-    seat.shows("\n! lab-9 ");
-    seat.shows_not("! lab-1");
+    seat.shows("\n! critical lab-9, for 1 min 05 s: it is full\\u{1b}[2J\n");
+    seat.shows("\nlab-9  ! up ");
+    seat.shows("\nlab-1  up ");
     seat.sees(alarmed(6));
     seat.shows("\n! warning (and 3 more) lab-2, for");
-    seat.shows("\n! lab-5 ");
+    seat.shows("\nlab-4  ! draining ");
     // Where there is no room for lines, their number is in the head.
     seat.hears(Input::Resize(80, 12));
     seat.shows("alarms 6");
