@@ -66,6 +66,11 @@ const PROGRAMS: &[Program] = &[
         name: "python3",
         used_by: "tests of units that a program names, and of a tree's plan,",
     },
+    Program { package: "nftables", name: "nft", used_by: "tests of networks that lose or refuse" },
+    Program { package: "sysstat", name: "pidstat", used_by: "tests of what is measured" },
+    Program { package: "stress-ng", name: "stress-ng", used_by: "tests of what is measured" },
+    Program { package: "prometheus", name: "promtool", used_by: "the test of the metrics' format" },
+    Program { package: "graphviz", name: "dot", used_by: "the test that draws a graph" },
     Program { package: "hashcat", name: "hashcat", used_by: "tests against hashcat" },
     Program { package: "chromium", name: "chromium", used_by: "tests that look at a report" },
 ];

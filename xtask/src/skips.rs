@@ -27,6 +27,11 @@ const PROMISED: &[&str] = &[
     "povray",
     "/usr/bin/convert",
     "blastn",
+    "nft",
+    "pidstat",
+    "stress-ng",
+    "promtool",
+    "dot",
     "hashcat",
     "pocl",
 ];

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use serde_json::Value;
 use starfarm_e2e::machines::Machines;
-use starfarm_e2e::{Farm, Signal, each_done_once, skip, until, until_some};
+use starfarm_e2e::{Farm, Signal, each_done_once, has, skip, until, until_some};
 
 /// What the log says of the farm, of that kind.
 fn entries(farm: &Farm, kind: &str) -> Vec<Value> {
@@ -75,6 +75,9 @@ fn a_machine_whose_cable_is_pulled_is_lost_by_two_witnesses() {
 #[test]
 fn a_tree_lives_with_loss_a_firewall_and_a_translated_address() {
     let test = "a_tree_lives_with_loss_a_firewall_and_a_translated_address";
+    if !has("nft", test) {
+        return;
+    }
     let laid = Machines::lay(8).and_then(|mut machines| {
         let inner = machines.behind(7)?;
         Ok((machines, inner))
