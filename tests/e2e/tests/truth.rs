@@ -48,8 +48,8 @@ fn tool(words: &[&str]) -> std::process::Child {
 /// The sum of a column over the averages that `pidstat` prints.
 fn sum_of(printed: &str, column: &str) -> f64 {
     let averages = || printed.lines().filter(|line| line.starts_with("Average:"));
-    let heads = averages().filter(|line| line.ends_with("Command"));
-    let head = heads.filter(|line| line.split_whitespace().any(|word| word == column)).next().unwrap();
+    let mut heads = averages().filter(|line| line.ends_with("Command"));
+    let head = heads.find(|line| line.split_whitespace().any(|word| word == column)).unwrap();
     let at = head.split_whitespace().position(|word| word == column).unwrap();
     let rows =
         averages().skip_while(|line| *line != head).skip(1).take_while(|line| !line.ends_with("Command"));
