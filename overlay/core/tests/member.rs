@@ -66,6 +66,8 @@ impl Cp {
             children_max: 4,
             second: None,
             reactor: None,
+            watched: Vec::new(),
+            watchers: Vec::new(),
         };
         let mut cp = Self { member: Member::new(1), said: Said::default(), deeds: Vec::new() };
         let scheduler: SocketAddr = "10.0.0.9:7".parse().unwrap();
