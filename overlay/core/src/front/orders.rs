@@ -95,7 +95,7 @@ impl Front {
     }
 
     /// What two posts know of each other: caller, and called; none is the front.
-    pub(super) fn secret(&self, caller: &PublicKey, called: Option<&PublicKey>) -> Secret {
+    fn secret(&self, caller: &PublicKey, called: Option<&PublicKey>) -> Secret {
         self.pairs.secret(caller, called.unwrap_or(&self.public))
     }
 
@@ -142,13 +142,13 @@ impl Front {
     }
 
     /// A post as another calls it; none where that one cannot.
-    pub(super) fn ancestor(&self, above: (PostId, &Post), caller: &Post) -> Option<Ancestor> {
+    fn ancestor(&self, above: (PostId, &Post), caller: &Post) -> Option<Ancestor> {
         let host = self.nodes.get(&caller.node).map(|node| &node.host);
         self.called(above, (&caller.key?, host))
     }
 
     /// The same, as one with that key calls it from that machine.
-    pub(super) fn called(
+    fn called(
         &self,
         (post, of): (PostId, &Post),
         (caller, from): (&PublicKey, Option<&Host>),
@@ -162,11 +162,28 @@ impl Front {
     }
 
     /// The front as one with that key calls it.
-    pub(super) fn front_for(&self, caller: &PublicKey) -> Ancestor {
+    fn front_for(&self, caller: &PublicKey) -> Ancestor {
         let (addresses, key, secret) = (Vec::new(), self.public, self.secret(caller, None));
         Ancestor { post: PostId::FRONT, addresses, key, secret }
     }
 
+    /// Whom a member calls to watch it, and who may call it for that.
+    fn neighbours(&self, id: PostId, watches: &Watches) -> (Vec<Ancestor>, Vec<Descendant>) {
+        let key = |of: PostId| self.post(of).map_or(Some(self.public), |post| post.key);
+        let Some(own) = key(id) else { return Default::default() };
+        let host = if id == PostId::FRONT { Some(&self.host) } else { self.host_of(id) };
+        let called = |of: &PostId| match self.post(*of) {
+            Some(post) => self.called((*of, post), (&own, host)),
+            None => Some(self.front_for(&own)),
+        };
+        let caller = |by: &PostId| {
+            let (key, parent) = (key(*by)?, PostId::FRONT);
+            let secret = self.secret(&key, (id != PostId::FRONT).then_some(&own));
+            Some(Descendant { post: *by, parent, key, secret })
+        };
+        let (watched, watchers) = watches.of(id);
+        (watched.iter().filter_map(called).collect(), watchers.iter().filter_map(caller).collect())
+    }
     /// Whom to ring: nodes by name, and the number of their newest orders, where that is another than it was when this was
     /// asked last.
     pub fn take_bells(&mut self) -> Vec<(String, u64)> {

@@ -19,6 +19,14 @@ pub(super) struct Watches {
     watchers: BTreeMap<PostId, Vec<PostId>>,
 }
 
+impl Watches {
+    /// Whom a member watches, and who watches it.
+    pub(super) fn of(&self, id: PostId) -> (&[PostId], &[PostId]) {
+        let [watched, watchers] = [&self.watched, &self.watchers].map(|all| all.get(&id));
+        (watched.map_or(&[], Vec::as_slice), watchers.map_or(&[], Vec::as_slice))
+    }
+}
+
 impl Front {
     /// Whom the front itself watches, and who may link with it for that.
     pub fn watches(&self) -> &(Vec<Ancestor>, Vec<Descendant>) {
@@ -70,24 +78,5 @@ impl Front {
         let cps = cps.into_iter().map(|(_, _, id, host)| (id, host));
         let (first, last) = if is_first { (second, None) } else { (None, second) };
         [(PostId::FRONT, &self.host)].into_iter().chain(first).chain(cps).chain(last).collect()
-    }
-
-    /// Whom a member calls to watch it, and who may call it for that.
-    pub(super) fn neighbours(&self, id: PostId, watches: &Watches) -> (Vec<Ancestor>, Vec<Descendant>) {
-        let key = |of: PostId| self.post(of).map_or(Some(self.public), |post| post.key);
-        let Some(own) = key(id) else { return Default::default() };
-        let host = if id == PostId::FRONT { Some(&self.host) } else { self.host_of(id) };
-        let called = |of: &PostId| match self.post(*of) {
-            Some(post) => self.called((*of, post), (&own, host)),
-            None => Some(self.front_for(&own)),
-        };
-        let caller = |by: &PostId| {
-            let (key, parent) = (key(*by)?, PostId::FRONT);
-            let secret = self.secret(&key, (id != PostId::FRONT).then_some(&own));
-            Some(Descendant { post: *by, parent, key, secret })
-        };
-        let of = |all: &BTreeMap<PostId, Vec<PostId>>| all.get(&id).cloned().unwrap_or_default();
-        let (watched, watchers) = (of(&watches.watched), of(&watches.watchers));
-        (watched.iter().filter_map(called).collect(), watchers.iter().filter_map(caller).collect())
     }
 }
