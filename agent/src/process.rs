@@ -2,16 +2,18 @@
 //! worker does.
 
 use std::io;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use starfarm_agent_core::up::Values;
 use starfarm_agent_core::{Order, Runtime, Who, Word};
-use starfarm_overlay::{Happening, Reactor, Watch};
+use starfarm_overlay::{Happening, LinkId, Reactor, Watch};
 use starfarm_overlay_core::lanes::Lane;
 use starfarm_overlay_core::member::{self, Deed, Member};
+use starfarm_overlay_core::ring::Ring;
 use starfarm_protocol::link::{Message, Stream};
-use starfarm_protocol::orders::{PostId, PostState};
+use starfarm_protocol::orders::{Ancestor, PostId, PostState};
 use starfarm_protocol::seal::{StaticKey, post_name, post_of};
 
 use crate::alarms::{Desk, Now, Who as Caller};
@@ -47,6 +49,7 @@ pub(crate) struct Agent {
     own: Own,
     farm: Farm,
     member: Member,
+    ring: Ring,
 }
 
 impl Agent {
@@ -63,6 +66,7 @@ impl Agent {
             alarms: Desk::new(Rc::clone(&doors.seeing), reaction),
             start: Instant::now(),
             member: Member::new(begin.level),
+            ring: Ring::default(),
             begin,
             key,
             reactor,
@@ -118,7 +122,7 @@ impl Agent {
         let timer = self.runtime.next_due_us().and_then(|due_us| self.member.at_us(due_us));
         let alarm = self.alarms.due_us(self.member.parent().is_some(), self.begin.kind);
         let watched = self.member.farm_us(0).and_then(|_| watched::due_us());
-        [timer, self.member.due_us(), alarm, watched, self.own.due_us()]
+        [timer, self.member.due_us(), self.ring.due_us(), alarm, watched, self.own.due_us()]
             .into_iter()
             .flatten()
             .min()
@@ -131,25 +135,31 @@ impl Agent {
         };
         self.reactor.vouch(member::vouchers(&order));
         self.alarms.place(&order, &mut self.reactor);
+        let (who, watched) = ((order.post, Some(scheduler)), &order.watched);
+        self.ring.place(&mut self.reactor, who, watched, &order.watchers);
         let mut deeds = Vec::new();
         self.member.on_place(&mut self.reactor, (order, scheduler), &mut deeds);
         self.perform(deeds)
     }
 
-    /// Something has happened to a link: to one of the alarms' own way, or to one of the tree.
+    /// Something has happened to a link: to one of the alarms' own way or of the ring, or to one of the tree.
     fn on_link(&mut self, happening: Happening) -> io::Result<()> {
         let (now, mut deeds) = (self.now(), Vec::new());
-        let Self { member, reactor, alarms, .. } = self;
+        let Self { member, reactor, alarms, ring, .. } = self;
         match happening {
             Happening::Up(link) => {
-                if !alarms.on_up(link, reactor, now.0) {
+                if !alarms.on_up(link, reactor, now.0) && !ring.on_up(reactor, link, now.0) {
                     member.on_up(reactor, link, now.0);
                 }
             }
             Happening::Called(link, claim, first) => {
+                let post = post_of(&claim.name).map(PostId);
+                if post.is_some_and(|post| ring.on_called(reactor, link, post, &first)) {
+                    return Ok(());
+                }
                 // Without a clock it has no parent either, and nothing to say to others.
                 let order = member.order().filter(|_| member.farm_us(now.0).is_some());
-                let Some((post, order)) = post_of(&claim.name).map(PostId).zip(order) else {
+                let Some((post, order)) = post.zip(order) else {
                     reactor.close(link);
                     return Ok(());
                 };
@@ -158,13 +168,19 @@ impl Agent {
                 }
             }
             Happening::Record(link, record) => {
+                if let Some(suspect) = ring.on_record(reactor, link, &record, now.0) {
+                    suspect.into_iter().for_each(|post| member.suspect(reactor, post, now.0));
+                    return Ok(());
+                }
                 let order = member.order();
                 if !order.is_some_and(|order| alarms.on_record(link, &record, reactor, (order, now))) {
                     member.on_record(reactor, link, &record, now.0, &mut deeds);
                 }
             }
             Happening::Gone(link, end) => {
-                if !alarms.on_gone(link, now.0) {
+                if let Some(suspect) = ring.on_end(reactor, (link, &end), now.0) {
+                    suspect.into_iter().for_each(|post| member.suspect(reactor, post, now.0));
+                } else if !alarms.on_gone(link, now.0) {
                     member.on_end(reactor, (link, &end), now.0, &mut deeds);
                 }
             }
@@ -220,16 +236,29 @@ impl Agent {
         graph::tell_gather(&mut self.runtime, self.begin.kind, (key, value), farm_us);
     }
 
-    /// Calls the next one of the lineage, where there is no parent, or not the right one, and it is time.
+    /// Calls the next one of the lineage, where there is no parent, or not the right one, and those whom it watches, when it is
+    /// time.
     fn link_up(&mut self) {
         let now_us = self.now_us();
-        let Some((ancestor, address)) = self.member.next_call(now_us) else { return };
-        let name = post_name(self.member.post().expect("who calls has a place").0);
-        let who = introduction(&self.key, &ancestor, &name);
-        // Without a socket it is tried again like without a parent.
-        if let Ok(link) = self.reactor.call(address, &who, self.begin.farm, now_us) {
-            self.member.on_calling(link, &ancestor);
+        if let Some((ancestor, address)) = self.member.next_call(now_us) {
+            // Without a socket it is tried again like without a parent.
+            if let Ok(link) = self.call(&ancestor, address, now_us) {
+                self.member.on_calling(link, &ancestor);
+            }
         }
+        while let Some((watched, address)) = self.ring.next_call(now_us) {
+            if let Ok(link) = self.call(&watched, address, now_us) {
+                self.ring.on_calling(link, &watched);
+            } else if let Some(post) = self.ring.on_no_call(&mut self.reactor, &watched, now_us) {
+                self.member.suspect(&mut self.reactor, post, now_us);
+            }
+        }
+    }
+
+    fn call(&mut self, called: &Ancestor, address: SocketAddr, now_us: u64) -> io::Result<LinkId> {
+        let name = post_name(self.member.post().expect("who calls has a place").0);
+        let who = introduction(&self.key, called, &name);
+        self.reactor.call(address, &who, self.begin.farm, now_us)
     }
 
     /// Does what the table says, by the farm's clock.

@@ -16,7 +16,8 @@
 //! | 11 | standing | child | post u64, parent u64, level u8, children u32, sent u64, received u64, dropped u64, late u64, gaps u64: how a post stands, which may be below the child |
 //! | 12 | table | parent | version u64, then 25 B each: scope u8 (0 all, 1 a job, 2 a post), its number u64, period u64 in microseconds (0: nothing is measured), metrics u64 (bit n: the metric with number n; 0: all) |
 //! | 15 | part | both | op u8 (1 down: each back end says the value; 2 up: the sum), round u32, from u32: back ends whose values are in it, value u64 |
-//! | 18 | suspect | child | post u64: a post below it of which nothing was heard for 5 s |
+//! | 18 | suspect | child, and both along the ring | post u64: a post of which nothing was heard for 5 s |
+//! | 19 | watch | who watches | post u64: its own; the first message of a link of the ring, by which nothing but beats and suspicions goes |
 //!
 //! Triples are ids, lengths and values: see the page on monitoring.
 
@@ -93,6 +94,8 @@ pub enum Message<'a> {
     Part(Part),
     /// Nothing was heard of a post for [`DEAD_US`].
     Suspect(PostId),
+    /// This post watches the one that it has called.
+    Watch(PostId),
 }
 
 words! {
@@ -248,6 +251,7 @@ mod kind {
     pub(super) const TABLE: u8 = 12;
     pub(super) const PART: u8 = 15;
     pub(super) const SUSPECT: u8 = 18;
+    pub(super) const WATCH: u8 = 19;
 }
 
 impl<'a> Message<'a> {
@@ -303,6 +307,7 @@ impl<'a> Message<'a> {
                 ((kind::PART, *op as u8), (*round, (*from, *value))).put(out);
             }
             Self::Suspect(post) => (kind::SUSPECT, post.0).put(out),
+            Self::Watch(post) => (kind::WATCH, post.0).put(out),
         }
     }
 
@@ -363,6 +368,7 @@ impl<'a> Message<'a> {
                 Self::Part(Part { op, round, from, value })
             }
             kind::SUSPECT => Self::Suspect(PostId(rest.u64()?)),
+            kind::WATCH => Self::Watch(PostId(rest.u64()?)),
             _ => return Ok(None),
         };
         if rest.0.is_empty() { Ok(Some(message)) } else { Err(Malformed) }
@@ -379,7 +385,7 @@ mod tests {
         out
     }
 
-    fn samples() -> [Message<'static>; 13] {
+    fn samples() -> [Message<'static>; 14] {
         let piece = Piece { number: 3, nth: 1, of: 2, bytes: b"ab" };
         let data =
             Data { stream: Stream::Job, origin: PostId(0x0102), sequence: 9, at_us: 5, triples: &[1, 1, 7] };
@@ -407,6 +413,7 @@ mod tests {
             Message::Alarms(vec![alarm.clone(), alarm]),
             Message::AlarmAcks(vec![ack]),
             Message::Suspect(PostId(0x0102)),
+            Message::Watch(PostId(0x0102)),
         ]
     }
 
@@ -419,6 +426,7 @@ mod tests {
         let data = written(&samples()[5]);
         assert_eq!(data, [6, 2, 2, 1, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 1, 1, 7]);
         assert_eq!(written(&samples()[12]), [18, 2, 1, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(written(&samples()[13]), [19, 2, 1, 0, 0, 0, 0, 0, 0]);
         let part = written(&samples()[9]);
         assert_eq!(part, [15, 2, 5, 0, 0, 0, 16, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255]);
         assert_eq!(
@@ -426,10 +434,9 @@ mod tests {
             [9, 2, 1, 0, 0, 0, 0, 0, 0, 1, 3, 0, 0, 0, 0, 0, 0, 0, 1, 0, 2, 0, b'a', b'b']
         );
         assert_eq!(written(&samples()[8])[..10], [10, 2, 1, 0, 0, 0, 0, 0, 0, 3]);
-        assert_eq!(
-            samples().map(|message| Message::is_data(&written(&message))),
-            [false, false, false, false, false, true, false, false, false, false, false, false, false]
-        );
+        let of_data: Vec<_> =
+            (0..samples().len()).filter(|at| Message::is_data(&written(&samples()[*at]))).collect();
+        assert_eq!(of_data, [5]);
     }
 
     #[test]

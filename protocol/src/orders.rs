@@ -154,7 +154,7 @@ pub struct PostOrder {
     /// The posts above it, its parent first, the front last; empty until the scheduler knows the post's key, and where it is
     /// to be.
     pub lineage: Vec<Ancestor>,
-    /// The posts below it: nobody else may link with it.
+    /// The posts below it: nobody but these and its watchers may link with it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub below: Vec<Descendant>,
     /// So many of them it takes as children, at most: others it sends on. 0: all.
@@ -166,6 +166,13 @@ pub struct PostOrder {
     /// Of the second root: the post that runs the program, which hears of every alarm.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reactor: Option<PostId>,
+    /// Of a member of the ring: whom it watches, its nearest predecessor first, and the others only where those before them
+    /// cannot be reached.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub watched: Vec<Ancestor>,
+    /// Who may link with it to watch it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub watchers: Vec<Descendant>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "what serde calls it with")]
@@ -273,6 +280,8 @@ mod tests {
             children_max: 64,
             second: None,
             reactor: None,
+            watched: Vec::new(),
+            watchers: Vec::new(),
         };
         let orders = Orders { newest: 6, posts: vec![post] };
         let records = write(&orders);
@@ -313,7 +322,7 @@ mod tests {
             key: PublicKey([6; 32]),
             secret: Secret([7; 32]),
         };
-        let (kind, lineage, below) = (PostKind::Ibe, vec![parent], vec![child]);
+        let (kind, lineage, below) = (PostKind::Ibe, vec![parent.clone()], vec![child.clone()]);
         let post = PostOrder {
             post: PostId(7),
             kind,
@@ -323,6 +332,8 @@ mod tests {
             children_max: 64,
             second: None,
             reactor: None,
+            watched: vec![parent],
+            watchers: vec![child],
         };
         let orders = Orders { newest: 6, posts: vec![post] };
         assert_eq!(read::<Orders>(&write(&orders)), Ok(orders));

@@ -27,7 +27,7 @@ use starfarm_protocol::admin::{MonitorWish, NodeInfo, NodeUsage, Spread, Subject
 use starfarm_protocol::ids::{JoinKeyId, PublicKey};
 use starfarm_protocol::link::{self, Answer, Counts, Data, Standing, Table};
 use starfarm_protocol::metric::Metric;
-use starfarm_protocol::orders::{Orders, PostId, Report};
+use starfarm_protocol::orders::{Ancestor, Descendant, Orders, PostId, Report};
 use starfarm_protocol::seal::Vouchers;
 use starfarm_protocol::seal::stream::Stream;
 use starfarm_scheduler_core::OnRoll;
@@ -146,6 +146,16 @@ impl Tree {
     pub(crate) fn form(&self, settings: Settings, now_us: u64) {
         self.with(|known| known.front.form(settings, now_us));
         let _ = self.waker.wake();
+    }
+
+    /// Whom the front watches, and who watches it.
+    pub(crate) fn watches(&self) -> (Vec<Ancestor>, Vec<Descendant>) {
+        self.known().front.watches().clone()
+    }
+
+    /// A post is silent, or cannot be called; `is_linked`: it has its link with the front.
+    pub(crate) fn on_suspect(&self, post: PostId, is_linked: bool, now_us: u64) {
+        self.with(|known| known.front.on_suspect(post, is_linked, now_us));
     }
 
     /// A post tells how it, or one below it, stands.

@@ -12,6 +12,7 @@ mod known;
 mod news;
 mod orders;
 mod roots;
+mod watches;
 
 use std::collections::{BTreeMap, BTreeSet};
 

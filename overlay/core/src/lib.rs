@@ -8,6 +8,7 @@
 //! | `lanes`, `pipe` | what waits to leave by a link; one end of a link, but for its socket |
 //! | `place`, `children`, `clock`, `member` | whom a post calls; who calls it; what time it is at the farm; the life of a post among these |
 //! | `posts`, `calls` | which posts a worker has, and how far they are; when it asks which it should have |
+//! | `ring` | who watches whom among the front, the CPs and the second root, beside the tree |
 //! | `parts` | what all posts do together: who has not said its part yet |
 //!
 //! Sockets live in `starfarm-overlay`, what agents measure in `starfarm-agent-core`.
@@ -26,4 +27,5 @@ mod place;
 pub mod plan;
 pub mod posts;
 pub mod receiving;
+pub mod ring;
 pub mod sending;

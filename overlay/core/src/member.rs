@@ -53,7 +53,8 @@ fn broken() -> End {
 /// Who may link with a post of these orders: nobody else gets an answer.
 pub fn vouchers(order: &PostOrder) -> Vouchers {
     let mut vouchers = Vouchers::default();
-    order.below.iter().for_each(|below| vouchers.add(below.secret.clone(), below.post.0, below.key));
+    let all = order.below.iter().chain(&order.watchers);
+    all.for_each(|below| vouchers.add(below.secret.clone(), below.post.0, below.key));
     vouchers
 }
 
@@ -223,8 +224,9 @@ impl Member {
         now_us: u64,
         deeds: &mut Vec<Deed>,
     ) {
-        // Without a clock it has no parent either, and nothing to say to children.
-        let Some(farm_us) = self.farm_us(now_us) else { return links.close(link) };
+        // Without a clock it has no parent either, and nothing to say to children. Whoever only watches it is none.
+        let is_below = self.order().is_some_and(|order| order.below.iter().any(|below| below.post == post));
+        let Some(farm_us) = self.farm_us(now_us).filter(|_| is_below) else { return links.close(link) };
         if self.children.arrive(links, link, (post, key), first, (now_us, farm_us)) {
             self.standing_us = 0;
             links.send(link, Lane::Control, &Message::Table(self.table.clone()), now_us);
@@ -383,8 +385,8 @@ impl Member {
         child.into_iter().for_each(|child| self.suspect(links, child, now_us));
     }
 
-    /// Nothing was heard of a post below: so those above hear of it.
-    fn suspect(&self, links: &mut impl Links, post: PostId, now_us: u64) {
+    /// Nothing was heard of a post below, or of one that it watches: so those above hear of it.
+    pub fn suspect(&self, links: &mut impl Links, post: PostId, now_us: u64) {
         if let Some(link) = self.parent_link() {
             links.send(link, Lane::Control, &Message::Suspect(post), now_us);
         }

@@ -128,6 +128,8 @@ mod tests {
             children_max: 0,
             second: None,
             reactor: None,
+            watched: Vec::new(),
+            watchers: Vec::new(),
         }
     }
 

@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 
 use starfarm_overlay_core::lanes::Lane;
-use starfarm_overlay_core::member::{Deed, Member};
+use starfarm_overlay_core::member::{Deed, Member, vouchers};
 use starfarm_overlay_core::pipe::{End, LinkId, Links};
 use starfarm_overlay_core::sending::Sending;
 use starfarm_protocol::ids::PublicKey;
@@ -66,6 +66,8 @@ impl Cp {
             children_max: 4,
             second: None,
             reactor: None,
+            watched: Vec::new(),
+            watchers: Vec::new(),
         };
         let mut cp = Self { member: Member::new(1), said: Said::default(), deeds: Vec::new() };
         let scheduler: SocketAddr = "10.0.0.9:7".parse().unwrap();
@@ -112,6 +114,22 @@ fn a_post_that_stays_where_it_is_hears_that_the_farms_clock_was_set_back() {
     }
     assert_eq!(cp.member.farm_us(15 * SECOND_US), Some(FARM_US + 10 * SECOND_US));
     assert!(cp.said.1.is_empty(), "no link has ended");
+}
+
+#[test]
+fn who_may_watch_a_post_is_no_child_of_it_for_that() {
+    let mut cp = Cp::new();
+    let mut order = cp.member.order().unwrap().clone();
+    let (key, secret) = (PublicKey([8; 32]), Secret([2; 32]));
+    let id = secret.join_key_id();
+    order.watchers.push(Descendant { post: PostId(8), parent: PostId::FRONT, key, secret });
+    assert!(vouchers(&order).only(&id).is_some());
+    cp.member.on_place(&mut cp.said, (order, "10.0.0.9:7".parse().unwrap()), &mut cp.deeds);
+    let attach = Attach { post: PostId(8), level: 0, dropped: 0, sequences: [0; 4] };
+    let first = [&[LINK][..], &bytes(&Message::Attach(attach))].concat();
+    let who = (PostId(8), PublicKey([8; 32]));
+    cp.member.on_called(&mut cp.said, LinkId(7), who, &first, SECOND_US, &mut cp.deeds);
+    assert_eq!((cp.said.1.as_slice(), cp.member.children().count()), (&[LinkId(7)][..], 1));
 }
 
 #[test]

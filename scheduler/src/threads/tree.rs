@@ -12,11 +12,13 @@ use starfarm_agent_core::LINE_STEP_US;
 use starfarm_overlay::{Children, End, Happening, LinkId, Reactor, Said, this_host};
 use starfarm_overlay_core::front::Front;
 use starfarm_overlay_core::lanes::Lane;
+use starfarm_overlay_core::ring::Ring;
 use starfarm_protocol::admin::Response;
-use starfarm_protocol::ids::{JobId, PublicKey};
+use starfarm_protocol::ids::{Boot, JobId, PublicKey};
 use starfarm_protocol::link::{Asked, Control, Message, Piece, Table};
-use starfarm_protocol::orders::FRONT_LEVEL;
-use starfarm_protocol::seal::StaticKey;
+use starfarm_protocol::orders::{FRONT_LEVEL, PostId};
+use starfarm_protocol::seal::packet::Mode;
+use starfarm_protocol::seal::{Introduction, StaticKey, post_name};
 use starfarm_protocol::terms::Monitored;
 use starfarm_scheduler_core::{Deeds, NodeCommand, OnRoll};
 use tokio::sync::oneshot;
@@ -75,6 +77,7 @@ pub(crate) fn spawn(
                 tree: &tree,
                 dispatcher,
                 children,
+                ring: Ring::default(),
                 late: 0,
                 table,
                 stages: tree.stages(),
@@ -105,6 +108,8 @@ struct Root<'a> {
     tree: &'a Arc<Tree>,
     dispatcher: Sender<Input>,
     children: Children,
+    /// The ring's links: whom the front watches, and who watches it.
+    ring: Ring,
     /// Messages that brought nothing that is newer than what was known.
     late: u64,
     /// What posts were told to measure.
@@ -144,12 +149,16 @@ impl Root<'_> {
             for happening in happenings.drain(..) {
                 match happening {
                     Happening::Record(link, record) => self.hear(reactor, link, &record, now_us),
-                    Happening::Gone(link, end) => self.gone(link, &end),
-                    Happening::Up(_) | Happening::Called(..) | Happening::Readable(_) => {}
+                    Happening::Gone(link, end) => self.gone(reactor, link, &end, now_us),
+                    Happening::Up(link) => drop(self.ring.on_up(reactor, link, now_us)),
+                    Happening::Called(..) | Happening::Readable(_) => {}
                 }
             }
             for Arrival { socket, stream, post, key, first } in arrivals.try_iter() {
                 let Ok(link) = reactor.adopt(socket, *stream, now_us) else { continue };
+                if self.ring.on_called(reactor, link, post, &first) {
+                    continue;
+                }
                 if self.children.arrive(reactor, link, (post, key), &first, (now_us, now_us)) {
                     self.tree.on_arrived(post);
                     reactor.send(link, Lane::Control, &Message::Table(self.table.clone()), now_us);
@@ -170,6 +179,7 @@ impl Root<'_> {
                 self.stages = stages;
             }
             self.ask_agents(reactor, now_us);
+            self.watch(reactor, now_us);
             self.tree.stands(self.children.count() as u32, self.children.counts((0, 0), self.late));
             self.pick_up(now_us);
             self.bells.extend(self.tree.settle(now_us));
@@ -279,7 +289,40 @@ impl Root<'_> {
         }
     }
 
+    /// Calls whom the front watches, when it is time.
+    fn watch(&mut self, reactor: &mut Reactor, now_us: u64) {
+        let (watched, watchers) = self.tree.watches();
+        self.ring.place(reactor, (PostId::FRONT, None), &watched, &watchers);
+        let (state, name) = (&self.house.state, post_name(PostId::FRONT.0));
+        while let Some((called, address)) = self.ring.next_call(now_us) {
+            let who = Introduction {
+                key: &state.key,
+                scheduler: &called.key,
+                join_secret: &called.secret,
+                name: &name,
+                boot: Boot(0),
+                mode: Mode { stream: true, ..Mode::default() },
+            };
+            if let Ok(link) = reactor.call(address, &who, state.farm.id, now_us) {
+                self.ring.on_calling(link, &called);
+            } else if let Some(post) = self.ring.on_no_call(reactor, &called, now_us) {
+                self.suspect(post, now_us);
+            }
+        }
+    }
+
+    /// Nothing is heard of a post, or nobody can call it. The node of one that the front hears itself is not silent.
+    fn suspect(&mut self, post: PostId, now_us: u64) {
+        let is_linked = self.children.link(post).is_some();
+        self.doubted.extend(self.tree.node_of(post).filter(|_| !is_linked));
+        self.tree.on_suspect(post, is_linked, now_us);
+    }
+
     fn hear(&mut self, reactor: &mut Reactor, link: LinkId, record: &[u8], now_us: u64) {
+        if let Some(suspect) = self.ring.on_record(reactor, link, record, now_us) {
+            suspect.into_iter().for_each(|post| self.suspect(post, now_us));
+            return;
+        }
         match self.children.hear(reactor, link, record) {
             Said::Data(post, data) => self.late += u64::from(!self.tree.take(post, &data, now_us)),
             Said::Standing(standing) => self.tree.on_standing(standing, now_us),
@@ -290,17 +333,21 @@ impl Root<'_> {
             Said::AlarmAcks(post, acks) => self.tree.on_alarm_acks(post, acks),
             Said::Answer(answer) => self.tree.on_answer(&answer),
             Said::Gone(post) => self.tree.on_gone(post),
-            Said::Suspect(post) => self.doubted.extend(self.tree.node_of(post)),
+            Said::Suspect(post) => self.suspect(post, now_us),
             // The front has begun none.
             Said::Part(..) | Said::Nothing => {}
         }
     }
 
-    fn gone(&mut self, link: LinkId, end: &End) {
+    fn gone(&mut self, reactor: &mut Reactor, link: LinkId, end: &End, now_us: u64) {
+        if let Some(suspect) = self.ring.on_end(reactor, (link, end), now_us) {
+            suspect.into_iter().for_each(|post| self.suspect(post, now_us));
+            return;
+        }
         let Some(post) = self.children.gone(link) else { return };
         self.tree.on_gone(post);
         if *end == End::Silent {
-            self.doubted.extend(self.tree.node_of(post));
+            self.suspect(post, now_us);
         }
     }
 }

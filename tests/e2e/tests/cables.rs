@@ -127,6 +127,11 @@ fn a_tree_lives_with_loss_a_firewall_and_a_translated_address() {
     machines.cable(carrier.trim_start_matches('w').parse().unwrap(), true);
     farm.until_node(&carrier, "up");
     until_live(&farm, 7);
+    until("the second root is where others can call it", || {
+        let tree = farm.ask(&["tree"]);
+        let roots = nodes_with(&tree, &["fe"]);
+        matches!(&roots[..], [root] if root != "w1" && root != "w7")
+    });
     farm.wait(&id).exits(0);
     each_done_once(&farm.job(&id), &farm.results(&id), 8000);
     farm.cli(&["audit", &farm.state().to_string_lossy()]).exits(0);

@@ -190,7 +190,19 @@ impl<'a> Tree<'a> {
             let post = self.posts.get_mut(&id).expect("it is one of these");
             let (kind, level) = (post.kind, post.level);
             let (second, reactor) = (None, None);
-            let order = PostOrder { post: id, kind, level, lineage, below, children_max: 0, second, reactor };
+            let (watched, watchers, children_max) = (Vec::new(), Vec::new(), 0);
+            let order = PostOrder {
+                post: id,
+                kind,
+                level,
+                lineage,
+                below,
+                children_max,
+                second,
+                reactor,
+                watched,
+                watchers,
+            };
             post.process.tell(&ToAgent::Place { order, scheduler: self.front }).map_err(failed)?;
         }
         Ok(())

@@ -7,7 +7,7 @@ use starfarm_protocol::admin::{PostLoss, TreeState};
 use starfarm_protocol::ids::PublicKey;
 use starfarm_protocol::link::Standing;
 use starfarm_protocol::orders::{
-    Host, POSTS_MAX, PostId, PostKind, PostOrder, PostReport, PostState, SECOND_LEVEL,
+    Ancestor, Descendant, Host, POSTS_MAX, PostId, PostKind, PostOrder, PostReport, PostState, SECOND_LEVEL,
 };
 use starfarm_protocol::seal::{PairKey, StaticKey, Vouchers};
 
@@ -149,6 +149,8 @@ pub(super) struct Node {
     pub(super) missing: u32,
     /// No CP is put here before this time: one did not come up, or nobody reached it.
     pub(super) not_before_us: u64,
+    /// And no second root: nobody could call it.
+    pub(super) is_shut_until_us: u64,
 }
 
 impl Node {
@@ -227,6 +229,10 @@ pub struct Front {
     /// Its own machine.
     pub(super) host: Host,
     pub(super) vouchers: Vouchers,
+    /// Whom the front itself watches, and who watches it.
+    pub(super) watches: (Vec<Ancestor>, Vec<Descendant>),
+    /// A second root of which nothing was heard, and when that was said first and last while it had its link with the front.
+    pub(super) doubted: Option<(PostId, u64, u64)>,
     /// What the secrets of pairs follow from.
     pub(super) pairs: PairKey,
     pub(super) public: PublicKey,
@@ -274,6 +280,8 @@ impl Front {
             roots: Roots::default(),
             host,
             vouchers: Vouchers::default(),
+            watches: Default::default(),
+            doubted: None,
             collecting: Some((0, 0)),
             places: Vec::new(),
             dirty: true,

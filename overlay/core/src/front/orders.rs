@@ -4,10 +4,11 @@ use core::net::SocketAddr;
 use std::collections::BTreeMap;
 
 use starfarm_protocol::ids::PublicKey;
-use starfarm_protocol::orders::{Ancestor, Descendant, PostId, PostKind, PostOrder, SECOND_LEVEL};
+use starfarm_protocol::orders::{Ancestor, Descendant, Host, PostId, PostKind, PostOrder, SECOND_LEVEL};
 use starfarm_protocol::seal::{Secret, Vouchers};
 
 use super::known::{Front, Node, Post, Role};
+use super::watches::Watches;
 
 /// Posts above another, at most: levels are numbers of 8 bits, and rise.
 const LINEAGE_MAX: usize = 255;
@@ -21,13 +22,15 @@ impl Front {
         let all = posts.filter_map(|(id, post)| self.voucher(id, post));
         all.for_each(|(secret, post, key)| vouchers.add(secret, post, key));
         self.vouchers = vouchers;
+        let watches = self.ring();
+        self.watches = self.neighbours(PostId::FRONT, &watches);
         let mut orders = BTreeMap::<PublicKey, Vec<PostOrder>>::new();
         for (id, post) in &self.posts {
             let below = below.get(id).map_or(&[][..], Vec::as_slice);
-            orders.entry(post.node).or_default().push(self.order(*id, post, below));
+            orders.entry(post.node).or_default().push(self.order((*id, post), below, &watches));
         }
         for (id, post) in self.roots.iter() {
-            orders.entry(post.node).or_default().push(self.order(id, post, &self.callers_of(id)));
+            orders.entry(post.node).or_default().push(self.order((id, post), &self.callers_of(id), &watches));
         }
         for (key, node) in &mut self.nodes {
             node.tell(orders.remove(key).unwrap_or_default(), now_us);
@@ -38,13 +41,15 @@ impl Front {
     pub(super) fn write_orders_of(&mut self, node: &PublicKey, now_us: u64) {
         let roots = || self.roots.iter().filter(|(_, post)| post.node == *node);
         let posts = || self.nodes[node].posts.iter().map(|id| (*id, &self.posts[id])).chain(roots());
+        // Back ends are watched by their parents alone.
+        let watches = if posts().any(|(_, post)| post.level > 0) { self.ring() } else { Watches::default() };
         let orders = posts().map(|(id, post)| {
             let below = match post.level {
                 0 => Vec::new(),
                 SECOND_LEVEL => self.callers_of(id),
                 _ => self.below_of(id),
             };
-            self.order(id, post, &below)
+            self.order((id, post), &below, &watches)
         });
         let orders: Vec<_> = orders.collect();
         let vouchers: Vec<_> = posts().filter_map(|(id, post)| self.voucher(id, post)).collect();
@@ -94,7 +99,7 @@ impl Front {
         self.pairs.secret(caller, called.unwrap_or(&self.public))
     }
 
-    fn order(&self, id: PostId, post: &Post, below: &[PostId]) -> PostOrder {
+    fn order(&self, (id, post): (PostId, &Post), below: &[PostId], watches: &Watches) -> PostOrder {
         let order = PostOrder {
             post: id,
             kind: post.kind,
@@ -104,6 +109,8 @@ impl Front {
             children_max: 0,
             second: None,
             reactor: None,
+            watched: Vec::new(),
+            watchers: Vec::new(),
         };
         let (Some(key), Some(parent)) = (post.key, post.parent) else { return order };
         if parent != PostId::FRONT && !self.posts.contains_key(&parent) {
@@ -115,12 +122,7 @@ impl Front {
         let second =
             if matches!(post.kind, PostKind::Be | PostKind::Ap) { self.second_for(post) } else { None };
         let reactor = self.reactor().filter(|_| post.level == SECOND_LEVEL);
-        let front = Ancestor {
-            post: PostId::FRONT,
-            addresses: Vec::new(),
-            key: self.public,
-            secret: self.secret(&key, None),
-        };
+        let front = self.front_for(&key);
         // One that cannot be reached yet is not named: what is above it takes its children in, until it can.
         let above = self.above(post).into_iter().filter_map(|above| self.ancestor(above, post));
         let lineage = above.chain([front]).collect();
@@ -130,7 +132,8 @@ impl Front {
             Some(Descendant { post: *below, parent, key: caller, secret: self.secret(&caller, Some(&key)) })
         };
         let below = below.iter().filter_map(descendant).collect();
-        PostOrder { lineage, below, children_max, second, reactor, ..order }
+        let (watched, watchers) = self.neighbours(id, watches);
+        PostOrder { lineage, below, children_max, second, reactor, watched, watchers, ..order }
     }
 
     /// The second root, as a post of this node calls it.
@@ -139,16 +142,48 @@ impl Front {
     }
 
     /// A post as another calls it; none where that one cannot.
-    fn ancestor(&self, (above, of): (PostId, &Post), caller: &Post) -> Option<Ancestor> {
-        let (key, called) = (caller.key?, of.key?);
-        let host = |post: &Post| self.nodes.get(&post.node).map(|node| &node.host);
-        let is_near = host(of) == host(caller);
-        let reaches = |address: &&SocketAddr| is_near || !address.ip().is_loopback();
-        let addresses: Vec<_> = of.addresses.iter().filter(reaches).copied().collect();
-        let secret = self.secret(&key, Some(&called));
-        (!addresses.is_empty()).then_some(Ancestor { post: above, addresses, key: called, secret })
+    fn ancestor(&self, above: (PostId, &Post), caller: &Post) -> Option<Ancestor> {
+        let host = self.nodes.get(&caller.node).map(|node| &node.host);
+        self.called(above, (&caller.key?, host))
     }
 
+    /// The same, as one with that key calls it from that machine.
+    fn called(
+        &self,
+        (post, of): (PostId, &Post),
+        (caller, from): (&PublicKey, Option<&Host>),
+    ) -> Option<Ancestor> {
+        let called = of.key?;
+        let is_near = self.nodes.get(&of.node).map(|node| &node.host) == from;
+        let reaches = |address: &&SocketAddr| is_near || !address.ip().is_loopback();
+        let addresses: Vec<_> = of.addresses.iter().filter(reaches).copied().collect();
+        let secret = self.secret(caller, Some(&called));
+        (!addresses.is_empty()).then_some(Ancestor { post, addresses, key: called, secret })
+    }
+
+    /// The front as one with that key calls it.
+    fn front_for(&self, caller: &PublicKey) -> Ancestor {
+        let (addresses, key, secret) = (Vec::new(), self.public, self.secret(caller, None));
+        Ancestor { post: PostId::FRONT, addresses, key, secret }
+    }
+
+    /// Whom a member calls to watch it, and who may call it for that.
+    fn neighbours(&self, id: PostId, watches: &Watches) -> (Vec<Ancestor>, Vec<Descendant>) {
+        let key = |of: PostId| self.post(of).map_or(Some(self.public), |post| post.key);
+        let Some(own) = key(id) else { return Default::default() };
+        let host = if id == PostId::FRONT { Some(&self.host) } else { self.host_of(id) };
+        let called = |of: &PostId| match self.post(*of) {
+            Some(post) => self.called((*of, post), (&own, host)),
+            None => Some(self.front_for(&own)),
+        };
+        let caller = |by: &PostId| {
+            let (key, parent) = (key(*by)?, PostId::FRONT);
+            let secret = self.secret(&key, (id != PostId::FRONT).then_some(&own));
+            Some(Descendant { post: *by, parent, key, secret })
+        };
+        let (watched, watchers) = watches.of(id);
+        (watched.iter().filter_map(called).collect(), watchers.iter().filter_map(caller).collect())
+    }
     /// Whom to ring: nodes by name, and the number of their newest orders, where that is another than it was when this was
     /// asked last.
     pub fn take_bells(&mut self) -> Vec<(String, u64)> {

@@ -132,9 +132,10 @@ impl Farm {
         self.front.posts().map(|(id, post)| (id, post.parent)).collect()
     }
 
-    /// Whatever has a parent is vouched for by it and by all above, and by nobody else; and no ring.
+    /// Whatever has a parent is vouched for by it and by all above, and by nobody else; and nobody is above itself.
     fn check(&self) {
         let orders: BTreeMap<_, _> = self.nodes.values().flatten().map(|order| (order.post, order)).collect();
+        watches::check(self, &orders);
         let mut vouched = 0;
         for order in orders.values() {
             let mut level = order.level;
@@ -493,3 +494,4 @@ mod follow;
 mod reach;
 mod room;
 mod roots;
+mod watches;

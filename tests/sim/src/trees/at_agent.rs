@@ -4,8 +4,10 @@ use starfarm_agent_core::up::Values;
 use starfarm_overlay_core::member::{self, Deed};
 use starfarm_overlay_core::pipe::LinkId;
 use starfarm_overlay_core::posts::News;
+use starfarm_protocol::orders::PostId;
 
 use super::agenda::What;
+use super::post::Agent;
 use super::wires::{Call, Mine, Who};
 use super::world::{Happening, Trees};
 use crate::violation::{Broken, rule};
@@ -22,17 +24,31 @@ impl Trees {
             Happening::Place(order, scheduler) => {
                 agent.vouchers = member::vouchers(&order);
                 agent.limit = order.children_max as usize;
+                let (who, watched) = ((order.post, Some(scheduler)), &order.watched);
+                agent.ring.place(&mut links, who, watched, &order.watchers);
                 agent.member.on_place(&mut links, (*order, scheduler), &mut deeds);
             }
-            Happening::Up(link) => agent.member.on_up(&mut links, link, local_us),
+            Happening::Up(link) => {
+                if !agent.ring.on_up(&mut links, link, local_us) {
+                    agent.member.on_up(&mut links, link, local_us);
+                }
+            }
             Happening::Called(link, post, key, first) => {
-                agent.member.on_called(&mut links, link, (post, key), &first, local_us, &mut deeds);
+                if !agent.ring.on_called(&mut links, link, post, &first) {
+                    agent.member.on_called(&mut links, link, (post, key), &first, local_us, &mut deeds);
+                }
             }
             Happening::Record(link, record) => {
-                agent.member.on_record(&mut links, link, &record, local_us, &mut deeds);
+                match agent.ring.on_record(&mut links, link, &record, local_us) {
+                    Some(suspect) => agent.suspect(&mut links, suspect, local_us),
+                    None => agent.member.on_record(&mut links, link, &record, local_us, &mut deeds),
+                }
                 came = Some((link, record));
             }
-            Happening::Gone(link, end) => agent.member.on_end(&mut links, (link, &end), local_us, &mut deeds),
+            Happening::Gone(link, end) => match agent.ring.on_end(&mut links, (link, &end), local_us) {
+                Some(suspect) => agent.suspect(&mut links, suspect, local_us),
+                None => agent.member.on_end(&mut links, (link, &end), local_us, &mut deeds),
+            },
         }
         let children = agent.member.children().count();
         let fits = children <= before || children <= agent.limit;
@@ -83,16 +99,37 @@ impl Trees {
         Ok(())
     }
 
-    /// An agent calls the next one above it, if it is time.
+    /// An agent calls the next one above it, and whom it watches, if it is time.
     fn call_next(&mut self, who: Who, local_us: u64) {
         let agent = self.agents.get_mut(&who).expect("it lives");
-        let Some((ancestor, to)) = agent.member.next_call(local_us) else { return };
-        let post = agent.member.post().expect("who calls has a place");
-        let call = Call { post, key: agent.key, ancestor: ancestor.clone(), to };
-        let host = self.nodes[agent.place.node].host;
-        let link = self.wires.call((who, host), call, local_us);
-        agent.member.on_calling(link, &ancestor);
+        let (key, host) = (agent.key, self.nodes[agent.place.node].host);
+        let Some(post) = agent.member.post() else { return };
+        let above = agent.member.next_call(local_us);
+        let watched: Vec<_> = core::iter::from_fn(|| agent.ring.next_call(local_us)).collect();
+        if let Some((ancestor, to)) = above {
+            let call = Call { post, key, ancestor: ancestor.clone(), to };
+            let link = self.dial((who, host), call, local_us);
+            self.agents.get_mut(&who).expect("it lives").member.on_calling(link, &ancestor);
+        }
+        for (watched, to) in watched {
+            let call = Call { post, key, ancestor: watched.clone(), to };
+            let link = self.dial((who, host), call, local_us);
+            self.agents.get_mut(&who).expect("it lives").ring.on_calling(link, &watched);
+        }
+    }
+
+    /// A process calls another.
+    pub(super) fn dial(&mut self, from: (Who, usize), call: Call, local_us: u64) -> LinkId {
+        let link = self.wires.call(from, call, local_us);
         let at_us = self.now_us + self.latency();
         self.agenda.at(at_us, What::Connect(link));
+        link
+    }
+}
+
+impl Agent {
+    /// Nothing is heard of a member of the ring.
+    fn suspect(&self, links: &mut Mine<'_>, post: Option<PostId>, local_us: u64) {
+        post.into_iter().for_each(|post| self.member.suspect(links, post, local_us));
     }
 }

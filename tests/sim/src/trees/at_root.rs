@@ -8,8 +8,9 @@ use starfarm_overlay_core::front::{Front, NodeFacts, Settings};
 use starfarm_overlay_core::lanes::Lane;
 use starfarm_overlay_core::pipe::{End, Links};
 use starfarm_overlay_core::plan::Features;
+use starfarm_overlay_core::ring::Ring;
 use starfarm_protocol::link::{Message, Table};
-use starfarm_protocol::orders::FRONT_LEVEL;
+use starfarm_protocol::orders::{FRONT_LEVEL, PostId};
 
 use super::agenda::What;
 use super::clock::Clock;
@@ -17,7 +18,7 @@ use super::model::SECOND_US;
 use super::node::machine;
 use super::post::period_of;
 use super::root::{FarmNode, Root};
-use super::wires::{Mine, Who};
+use super::wires::{Call, Mine, Who};
 use super::world::{Happening, Trees};
 use crate::violation::Broken;
 
@@ -53,6 +54,7 @@ impl Trees {
             front,
             picture: Picture::default(),
             children: Children::of(FRONT_LEVEL),
+            ring: Ring::default(),
             late: 0,
             table: Table::default(),
             farm,
@@ -91,6 +93,8 @@ impl Trees {
             root.picture.set_periods(period_of(&root.table), BTreeMap::new(), BTreeMap::new());
         }
         root.front.settle(now_us);
+        let (watched, watchers) = root.front.watches();
+        root.ring.place(&mut links, (PostId::FRONT, None), watched, watchers);
         root.bells.extend(root.front.take_bells());
         if now_us >= root.tidy_us {
             root.tidy_us = now_us + TIDY_US;
@@ -125,19 +129,40 @@ impl Trees {
             }
         }
         rings.into_iter().for_each(|(place, newest)| self.ring(place, newest));
+        self.call_watched(now_us);
+    }
+
+    /// The front calls whom it watches, if it is time.
+    fn call_watched(&mut self, local_us: u64) {
+        while let Some(root) = &mut self.root
+            && let Some((watched, to)) = root.ring.next_call(local_us)
+        {
+            let (who, post, key) = (root.who, PostId::FRONT, self.key.public());
+            let call = Call { post, key, ancestor: watched.clone(), to };
+            let link = self.dial((who, self.scheduler_host()), call, local_us);
+            self.root.as_mut().expect("it was just there").ring.on_calling(link, &watched);
+        }
     }
 
     /// Something has happened to a link of the front.
     pub(super) fn root_hears(&mut self, happening: Happening) -> Result<(), Broken> {
         let root = self.root.as_mut().expect("it was asked for");
         let (who, now_us) = (root.who, root.clock.shows(self.now_us));
-        let mut links = Mine(&mut self.wires, who);
+        let (mut links, mut suspects) = (Mine(&mut self.wires, who), Vec::new());
         match happening {
+            Happening::Up(link) => drop(root.ring.on_up(&mut links, link, now_us)),
             Happening::Called(link, post, key, first) => {
-                if root.children.arrive(&mut links, link, (post, key), &first, (now_us, now_us)) {
+                if !root.ring.on_called(&mut links, link, post, &first)
+                    && root.children.arrive(&mut links, link, (post, key), &first, (now_us, now_us))
+                {
                     let table = Message::Table(root.table.clone());
                     links.send(link, Lane::Control, &table, now_us);
                 }
+            }
+            Happening::Record(link, record)
+                if let Some(suspect) = root.ring.on_record(&mut links, link, &record, now_us) =>
+            {
+                suspects.extend(suspect);
             }
             Happening::Record(link, record) => match root.children.hear(&mut links, link, &record) {
                 Said::Data(post, data) => {
@@ -149,19 +174,19 @@ impl Trees {
                 }
                 Said::Standing(standing) => root.front.on_standing(standing, now_us),
                 Said::Gone(post) => root.on_gone(post),
-                Said::Suspect(post) => self.suspect(post),
+                Said::Suspect(post) => suspects.push(post),
                 Said::Alarms(..) | Said::AlarmAcks(..) | Said::Part(..) | Said::Answer(_) | Said::Nothing => {
                 }
             },
             Happening::Gone(link, end) => {
+                suspects.extend(root.ring.on_end(&mut links, (link, &end), now_us).flatten());
                 let post = root.children.gone(link);
                 post.into_iter().for_each(|post| root.on_gone(post));
-                if let Some(post) = post.filter(|_| end == End::Silent) {
-                    self.suspect(post);
-                }
+                suspects.extend(post.filter(|_| end == End::Silent));
             }
-            Happening::Turn | Happening::Up(_) | Happening::Place(..) => {}
+            Happening::Turn | Happening::Place(..) => {}
         }
+        suspects.into_iter().for_each(|post| self.suspect(post));
         Ok(())
     }
 }

@@ -29,16 +29,20 @@ impl Judge {
     pub(super) fn on_orders(&mut self, report: &Report, orders: &Orders) {
         for order in &orders.posts {
             let key = report.posts.iter().find(|post| post.post == order.post).and_then(|post| post.key);
-            let above = order.lineage.iter().filter_map(|above| Some((order.post, key?, above.post)));
+            let all = order.lineage.iter().chain(&order.watched);
+            let above = all.filter_map(|above| Some((order.post, key?, above.post)));
             self.named.extend(above);
-            self.vouched.extend(order.below.iter().map(|below| (below.post, below.key, order.post)));
+            let below = order.below.iter().chain(&order.watchers);
+            self.vouched.extend(below.map(|below| (below.post, below.key, order.post)));
         }
     }
 
     /// T3: a link is up.
     pub(super) fn on_link(&self, (post, key): (PostId, PublicKey), to: PostId) -> Result<(), Broken> {
         let link = (post, key, to);
-        let holds = self.named.contains(&link) && (to == PostId::FRONT || self.vouched.contains(&link));
+        // Whom the front itself calls it need not tell itself.
+        let is_named = post == PostId::FRONT || self.named.contains(&link);
+        let holds = is_named && (to == PostId::FRONT || self.vouched.contains(&link));
         rule(holds, "T3: both ends of a link were told of each other", || format!("{post} links with {to}"))
     }
 

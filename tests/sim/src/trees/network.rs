@@ -33,7 +33,7 @@ impl Trees {
             let who = self.listeners.get(&to).copied();
             (who, self.host_at(to))
         };
-        if !self.reaches(from, host) {
+        if !self.reaches(from, host) || self.hosts[host].is_shut && from != host {
             self.agenda.at(self.now_us + RESEND_US, What::Connect(link));
             return Ok(());
         }

@@ -11,6 +11,7 @@ use starfarm_agent_core::{
 };
 use starfarm_overlay_core::member::Member;
 use starfarm_overlay_core::posts::ProcessId;
+use starfarm_overlay_core::ring::Ring;
 use starfarm_protocol::ids::{JobId, PublicKey};
 use starfarm_protocol::link::{Scope, Stream, Table};
 use starfarm_protocol::metric::Metric;
@@ -39,6 +40,7 @@ pub(super) struct Agent {
     pub(super) address: Option<SocketAddr>,
     pub(super) clock: Clock,
     pub(super) member: Member,
+    pub(super) ring: Ring,
     pub(super) vouchers: Vouchers,
     /// Children, at most.
     pub(super) limit: usize,
@@ -95,7 +97,7 @@ impl Agent {
     ) -> Self {
         let (runtime, coming, leaving, late) =
             (Runtime::new(&[]), Coming::default(), Leaving::default(), Rc::default());
-        let (member, vouchers) = (Member::new(level), Vouchers::default());
+        let (member, ring, vouchers) = (Member::new(level), Ring::default(), Vouchers::default());
         let mut agent = Self {
             who,
             place,
@@ -105,6 +107,7 @@ impl Agent {
             address,
             clock,
             member,
+            ring,
             vouchers,
             limit: 0,
             runtime,
@@ -193,7 +196,7 @@ impl Agent {
     /// When it has something to do, by its own clock.
     pub(super) fn due_us(&self) -> Option<u64> {
         let timer = self.runtime.next_due_us().and_then(|due_us| self.member.at_us(due_us));
-        [timer, self.member.due_us()].into_iter().flatten().min()
+        [timer, self.member.due_us(), self.ring.due_us()].into_iter().flatten().min()
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use starfarm_agent_core::Picture;
 use starfarm_overlay_core::children::Children;
 use starfarm_overlay_core::front::Front;
+use starfarm_overlay_core::ring::Ring;
 use starfarm_protocol::link::Table;
 use starfarm_protocol::orders::PostId;
 
@@ -28,6 +29,7 @@ pub(super) struct Root {
     pub(super) front: Front,
     pub(super) picture: Picture,
     pub(super) children: Children,
+    pub(super) ring: Ring,
     pub(super) late: u64,
     pub(super) table: Table,
     pub(super) farm: BTreeMap<String, FarmNode>,

@@ -7,6 +7,7 @@
 //! - T6: no message is lost unseen. Each that a post has made was taken by one above it, is kept, or is counted as dropped.
 //!   None is taken twice by the same process, and `received + late` of each is what it has taken. What a parent has taken and
 //!   not said to have before it died goes to the next one as well.
+//! - T7: at rest each member of the ring hears the one that it watches.
 //!
 //! T4, that no agent's end changes what becomes of a unit, is for real processes to show: agents share nothing with units.
 
@@ -15,6 +16,7 @@ use std::collections::BTreeMap;
 use starfarm_overlay_core::front::Front;
 use starfarm_overlay_core::pipe::LinkId;
 use starfarm_overlay_core::plan::shape::Shape;
+use starfarm_overlay_core::ring::Ring;
 use starfarm_protocol::admin::TreeState;
 use starfarm_protocol::link::Stream;
 use starfarm_protocol::metric::Metric;
@@ -26,6 +28,14 @@ use crate::violation::{Broken, rule};
 
 /// Posts above another, at most.
 const DEPTH_MAX: usize = 300;
+
+/// T7, of one member.
+fn watches(ring: &Ring) -> Result<(), Broken> {
+    let (hears, nearest) = (ring.hears(), ring.nearest());
+    rule(hears == nearest, "T7: at rest each member hears the one that it watches", || {
+        format!("{hears:?}, and not {nearest:?}")
+    })
+}
 
 impl Trees {
     /// A message of data has come to a post, for the first time.
@@ -115,7 +125,9 @@ impl Trees {
             let holds = agent.member.table() == &root.table;
             rule(holds, "T5: at rest all measure as the table says", || format!("{id:?}"))?;
             self.balances(*who)?;
+            watches(&agent.ring)?;
         }
+        watches(&root.ring)?;
         self.fans(front)?;
         self.is_whole(&live)
     }

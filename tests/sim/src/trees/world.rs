@@ -25,6 +25,8 @@ const LOST_IN: u64 = 20;
 
 pub(super) struct Host {
     pub(super) is_on: bool,
+    /// Nobody on another machine can call it.
+    pub(super) is_shut: bool,
     /// It reaches those of its own group.
     pub(super) group: u32,
     /// Until then a link of it may have been silent for long: as it was cut off, or a link of it stood still.
@@ -54,6 +56,8 @@ pub(super) struct Trees {
     pub(super) log: LogHash,
     pub(super) key: StaticKey,
     pub(super) hosts: Vec<Host>,
+    /// Machines that do not reach each other: the lower number first.
+    pub(super) apart: BTreeSet<(usize, usize)>,
     pub(super) nodes: Vec<Node>,
     pub(super) agents: BTreeMap<Who, Agent>,
     pub(super) listeners: BTreeMap<SocketAddr, Who>,
@@ -77,7 +81,7 @@ impl Trees {
     pub(super) fn new(model: TreeModel, seed: u64) -> Self {
         let nodes = (model.nodes + model.nodes / 2) as usize;
         let hosts = nodes.div_ceil(model.per_host as usize) + 1;
-        let host = |_| Host { is_on: true, group: 0, cut_us: 0, stalled_us: 0 };
+        let host = |_| Host { is_on: true, is_shut: false, group: 0, cut_us: 0, stalled_us: 0 };
         Self {
             now_us: 0,
             model,
@@ -89,6 +93,7 @@ impl Trees {
             log: LogHash(seed),
             key: StaticKey::from_secret(Secret([7; 32])),
             hosts: (0..hosts).map(host).collect(),
+            apart: BTreeSet::new(),
             nodes: (0..nodes).map(|number| Node::new(number, number / model.per_host as usize)).collect(),
             agents: BTreeMap::new(),
             listeners: BTreeMap::new(),
@@ -110,7 +115,8 @@ impl Trees {
 
     pub(super) fn reaches(&self, one: usize, other: usize) -> bool {
         let (a, b) = (&self.hosts[one], &self.hosts[other]);
-        a.is_on && b.is_on && (one == other || a.group == b.group)
+        let is_cut = self.apart.contains(&(one.min(other), one.max(other)));
+        a.is_on && b.is_on && !is_cut && (one == other || a.group == b.group)
     }
 
     pub(super) fn latency(&mut self) -> u64 {

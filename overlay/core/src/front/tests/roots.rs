@@ -97,3 +97,55 @@ fn nothing_of_a_node_is_kept_that_is_forgotten() {
     assert!(farm.front.node_of(post).is_none());
     assert!(farm.front.forget(&node(0)).is_empty());
 }
+
+/// The ring says that nobody can call the second root, at these times of a story.
+fn doubt(farm: &mut Farm, is_linked: bool, after_us: &[u64]) {
+    for us in after_us {
+        farm.go_on(*us);
+        let post = farm.front.second().unwrap();
+        farm.front.on_suspect(post, is_linked, farm.now_us);
+    }
+    farm.go_on(2 * SECOND_US);
+}
+
+#[test]
+fn a_second_root_that_nobody_can_call_goes_to_another_node() {
+    let mut farm = Farm::new(1, 4);
+    farm.join(0..3).go_on(2 * SECOND_US).go_on(2 * SECOND_US);
+    drop(farm.front.take_news());
+    assert_eq!(roots(&farm).0, Some(0));
+    doubt(&mut farm, true, &[SECOND_US, 9 * SECOND_US]);
+    assert_eq!(roots(&farm).0, Some(0), "not for long enough");
+    doubt(&mut farm, true, &[4 * SECOND_US]);
+    farm.check();
+    assert_eq!(roots(&farm).0, Some(1));
+    let (news, _) = farm.front.take_news();
+    let lost = |news: &PostNews| matches!(news, PostNews::Lost { why: PostLoss::OutOfReach, .. });
+    assert_eq!(news.iter().filter(|news| lost(news)).count(), 1, "{news:?}");
+    // The node carries CPs all the same.
+    assert!(farm.front.nodes[&node(0)].takes_cps(farm.now_us));
+    doubt(&mut farm, true, &[5 * SECOND_US, 15 * SECOND_US]);
+    assert_eq!(roots(&farm).0, Some(2));
+    // Nobody else could take it.
+    doubt(&mut farm, true, &[5 * SECOND_US, 15 * SECOND_US, 15 * SECOND_US]);
+    assert_eq!(roots(&farm).0, Some(2));
+}
+
+#[test]
+fn one_that_is_lost_itself_or_was_cut_off_now_and_then_stays() {
+    let mut farm = Farm::new(1, 4);
+    farm.join(0..3).go_on(2 * SECOND_US).go_on(2 * SECOND_US);
+    doubt(&mut farm, false, &[SECOND_US, 15 * SECOND_US, 15 * SECOND_US]);
+    doubt(&mut farm, true, &[15 * SECOND_US]);
+    farm.go_on(20 * SECOND_US).go_on(20 * SECOND_US);
+    doubt(&mut farm, true, &[SECOND_US]);
+    // One that the front could not hear says nothing of a time before it could.
+    farm.go_on(40 * SECOND_US);
+    doubt(&mut farm, true, &[SECOND_US]);
+    assert_eq!(roots(&farm).0, Some(0));
+    let other = farm.nodes[&0].iter().find(|order| order.level == 0).unwrap().post;
+    farm.front.on_suspect(other, true, farm.now_us);
+    farm.front.on_suspect(other, true, farm.now_us + 20 * SECOND_US);
+    farm.go_on(20 * SECOND_US);
+    assert_eq!(roots(&farm).0, Some(0));
+}
