@@ -95,7 +95,7 @@ fn of_table(table: &Path, strategy: Strategy) -> Result<Vec<Host>, Failure> {
         Strategy::Fuzzy => Needs::Features,
     };
     let wrong = |why| Failure::usage(format!("the table of hosts {}: {why}", table.display()));
-    hosts::read(&text(table, "table of hosts")?, needs).map_err(wrong)
+    hosts::read(&hosts::text(table, "table of hosts")?, needs).map_err(wrong)
 }
 
 /// The machines of the farm's nodes, as the farm itself plans for them.
@@ -121,11 +121,6 @@ fn of_farm(client: &mut Client) -> Result<Vec<Host>, Failure> {
         host.carries_only &= !computes;
     }
     Ok(hosts.into_values().collect())
-}
-
-fn text(path: &Path, what: &str) -> Result<String, Failure> {
-    std::fs::read_to_string(path)
-        .map_err(|error| Failure::usage(format!("cannot read the {what} {}: {error}", path.display())))
 }
 
 impl Row {

@@ -6,6 +6,7 @@
 //! between them and the front: see `grow`. What is wanted follows from what is known, again and again; nothing waits for a
 //! step of its own to come true.
 
+mod attach;
 mod follow;
 mod grow;
 mod known;

@@ -1,8 +1,17 @@
 //! A table of hosts, as a person or a script writes it. What its columns mean is said in the help of `tree plan`.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use starfarm_overlay_core::plan::{Features, Host};
+
+use crate::failure::Failure;
+
+/// What a file says, which is called so.
+pub(super) fn text(path: &Path, what: &str) -> Result<String, Failure> {
+    std::fs::read_to_string(path)
+        .map_err(|error| Failure::usage(format!("cannot read the {what} {}: {error}", path.display())))
+}
 
 /// What a plan goes by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

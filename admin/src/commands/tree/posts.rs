@@ -20,7 +20,8 @@ pub(super) fn form(context: &mut Context, asked: &TreeForm) -> Result<(), Failur
         Strategy::Average => PlaceCps::Average,
         Strategy::Fuzzy => PlaceCps::Fuzzy,
     };
-    let topology = asked.topology.as_deref().map(|file| super::text(file, "topology file")).transpose()?;
+    let topology =
+        asked.topology.as_deref().map(|file| super::hosts::text(file, "topology file")).transpose()?;
     let strategy = if topology.is_some() { PlaceCps::Topology } else { strategy };
     let tree = context.connect()?.form_tree(strategy, asked.fanout, topology)?;
     context.printer.document(&tree)

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 
 use starfarm_protocol::orders::{POSTS_MAX, PostId, PostKind};
 
-use super::grow::Machine;
-use super::known::Front;
+use super::known::{Front, Machine};
 use crate::plan::topology::Topology;
 
 impl Front {

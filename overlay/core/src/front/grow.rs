@@ -4,10 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use starfarm_protocol::admin::PostLoss;
-use starfarm_protocol::ids::PublicKey;
 use starfarm_protocol::orders::{Host, POSTS_MAX, PostId, PostKind};
 
-use super::known::{COLLECT_US, Front, Node, Post, QUIET_US, STANDING_COLLECT_US, STANDING_QUIET_US};
+use super::known::{
+    COLLECT_US, Front, Machine, Node, Post, QUIET_US, STANDING_COLLECT_US, STANDING_QUIET_US,
+};
 use crate::plan::shape::Shape;
 use crate::plan::{self, Features};
 
@@ -34,12 +35,6 @@ const UNHEARD_US: u64 = 60_000_000;
 /// For each so many posts, so long passes at least between two plans.
 const POSTS_A_PAUSE: usize = 64;
 const PLAN_PAUSE_US: u64 = 4_000;
-
-/// A machine and its nodes.
-#[derive(Default)]
-pub(super) struct Machine {
-    pub(super) nodes: Vec<PublicKey>,
-}
 
 impl Front {
     /// Does what is to be done by now. To be called whenever something may have changed, and ten times a second.
@@ -243,18 +238,6 @@ impl Front {
         posts.filter(is_backend).copied().collect::<Vec<_>>().into_iter()
     }
 
-    /// One more CP on a machine: on the node with the fewest posts.
-    pub(super) fn add_cp(&mut self, machine: &Machine, kind: (PostKind, u8), now_us: u64) -> Option<PostId> {
-        let takes = |node: &&PublicKey| self.nodes[*node].takes_cps(now_us);
-        let node = machine.nodes.iter().filter(takes).min_by_key(|node| self.nodes[*node].posts.len());
-        node.copied().map(|node| self.add(node, kind, now_us))
-    }
-
-    /// CPs of a level.
-    pub(super) fn level(&self, level: u8) -> impl Iterator<Item = (PostId, &Post)> {
-        self.posts.iter().filter(move |(_, post)| post.level == level).map(|(id, post)| (*id, post))
-    }
-
     /// Adds CPs where there are fewer than there are to be; whether it did.
     fn grow(&mut self, machines: &BTreeMap<Host, Machine>, shape: &Shape, now_us: u64) -> bool {
         let mut is_grown = false;
@@ -315,46 +298,6 @@ impl Front {
             let fan =
                 if is_grown || shape.cps() == 0 { needed } else { needed.max(self.settings.fanout as usize) };
             self.attach_level(level, &parents, fan);
-        }
-    }
-
-    pub(super) fn level_mut(&mut self, level: u8) -> impl Iterator<Item = &mut Post> {
-        self.posts.values_mut().filter(move |post| post.level == level)
-    }
-
-    pub(super) fn attach_level(&mut self, level: u8, parents: &[(PostId, Host)], fan: usize) {
-        let mut has: BTreeMap<PostId, usize> = parents.iter().map(|(id, _)| (*id, 0)).collect();
-        let mut waiting = Vec::new();
-        for (id, post) in self.posts.iter_mut().filter(|(_, post)| post.level == level) {
-            match post.parent.and_then(|parent| has.get_mut(&parent)) {
-                Some(has) if *has < fan => *has += 1,
-                _ => waiting.push(*id),
-            }
-        }
-        // On the same machine first, and then with whoever has fewest.
-        for (parent, host) in parents {
-            let is_near = |child: &PostId| {
-                self.host_of(*child) == Some(host) && !self.posts[child].avoids(&self.posts[parent].node)
-            };
-            let room = fan.saturating_sub(has[parent]);
-            let near: Vec<_> = waiting.iter().filter(|child| is_near(child)).take(room).copied().collect();
-            has.entry(*parent).and_modify(|has| *has += near.len());
-            for child in near {
-                self.posts.entry(child).and_modify(|post| post.parent = Some(*parent));
-                waiting.retain(|waits| *waits != child);
-            }
-        }
-        let mut least: BTreeSet<_> = has.into_iter().map(|(parent, has)| (has, parent)).collect();
-        for child in waiting {
-            let fits = |(_, parent): &&(usize, PostId)| !self.posts[&child].avoids(&self.posts[parent].node);
-            let found = least.iter().find(fits).copied();
-            if let Some((has, parent)) = found {
-                least.remove(&(has, parent));
-                least.insert((has + 1, parent));
-            }
-            // Who reaches none of them reaches the front.
-            let parent = found.map_or(PostId::FRONT, |(_, parent)| parent);
-            self.posts.entry(child).and_modify(|post| post.parent = Some(parent));
         }
     }
 }

@@ -164,6 +164,12 @@ impl Node {
     }
 }
 
+/// A machine and its nodes.
+#[derive(Default)]
+pub(super) struct Machine {
+    pub(super) nodes: Vec<PublicKey>,
+}
+
 /// What a post of the alarms' own way is for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Role {
