@@ -91,6 +91,11 @@ mod tests {
             sleeps.arg("60").envs([("STARFARM_JOB", "7"), ("STARFARM_UNIT_INDEX", "12")]).spawn().unwrap();
         let pid = Some(sleeps.id() as i32);
         let of = |job| Units::default().of(pid, JobId(job));
+        // A process that has just begun may not have its environment yet.
+        let start = std::time::Instant::now();
+        while of(7).is_none() && start.elapsed().as_secs() < 60 {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
         assert_eq!((of(7), of(8), Units::default().of(None, JobId(7))), (Some(12), None, None));
         sleeps.kill().unwrap();
         sleeps.wait().unwrap();

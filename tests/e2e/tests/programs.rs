@@ -148,7 +148,7 @@ fn hashcat_searches_its_keyspace_task_by_task() {
         return skip("hashcat", test, "it finds no OpenCL device");
     }
     let serially = |line: &str| {
-        let line = format!("export HOME={}; {line}", home.display());
+        let line = format!("export HOME={0} XDG_CACHE_HOME={0}/cache; {line}", home.display());
         String::from_utf8(serial(farm.temp().path(), &line)).unwrap().trim().to_owned()
     };
     // It ends with 1 where it has looked at all and found nothing.
@@ -158,11 +158,11 @@ fn hashcat_searches_its_keyspace_task_by_task() {
     let keyspace = serially("hashcat --keyspace -a 3 '?d?d?d?d?d?d'");
     let job = format!(
         "[space]\nkind = \"range\"\nfrom = 0\nto = {keyspace}\n[task]\nexecutor = \"command\"\nper = \"task\"\ntarget_seconds = 1\n\
-         env = {{ HOME = \"{}\" }}\n\
+         env = {{ HOME = \"{0}\", XDG_CACHE_HOME = \"{0}/cache\" }}\n\
          program = [\"bash\", \"-c\", {line:?}, \"-\", \"{{lo}}\", \"{{count}}\", \"{digest}\"]\n[merge]\nkind = \"concat\"\n",
         home.display()
     );
-    // First, so that its kernels are compiled: on a busy machine that takes longer than a job is waited for.
+    // First, so that its kernels are compiled, and kept where the job's runs find them: on a busy machine that takes longer than a job is waited for.
     let whole = serially(&format!(
         "hashcat --force -D 1 --quiet --potfile-disable -m 0 -a 3 {digest} '?d?d?d?d?d?d' 2>/dev/null"
     ));
