@@ -18,6 +18,7 @@
 //! | `library` | modules of that file that are shared objects: the only unsafe code |
 //! | `service`, `program`, `lines`, `sender` | programs beside the agent, and those of units, whose lines are values or told as they are; which unit says them |
 //! | `settings` | what stages are told, and the words in which they refuse it |
+//! | `counts` | how many messages a stage has sent away, and how many are lost |
 //! | `pace` | so much a second and no more |
 //! | `cpus` | the processors that agents run on |
 //! | `sensors` | what reads the machine |
@@ -26,6 +27,7 @@
 //! another folder than `/proc`, as tests do: `runtime.add("memory", sensors::memory::stage(folder), None)`.
 mod alarms;
 mod control;
+mod counts;
 mod cpus;
 mod door;
 mod farm;

@@ -175,6 +175,24 @@ pub struct PostOrder {
     pub watchers: Vec<Descendant>,
 }
 
+impl PostOrder {
+    /// One for a post of which no more is known: it has no place, and nobody may link with it.
+    pub fn new(post: PostId, (kind, level): (PostKind, u8)) -> Self {
+        Self {
+            post,
+            kind,
+            level,
+            lineage: Vec::new(),
+            below: Vec::new(),
+            children_max: 0,
+            second: None,
+            reactor: None,
+            watched: Vec::new(),
+            watchers: Vec::new(),
+        }
+    }
+}
+
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "what serde calls it with")]
 fn is_false(is: &bool) -> bool {
     !is
@@ -270,19 +288,8 @@ mod tests {
             key: PublicKey([6; 32]),
             secret: Secret([7; 32]),
         };
-        let (kind, lineage, below) = (PostKind::Cp, Vec::new(), (0..5_000).map(below).collect());
-        let post = PostOrder {
-            post: PostId(7),
-            kind,
-            level: 2,
-            lineage,
-            below,
-            children_max: 64,
-            second: None,
-            reactor: None,
-            watched: Vec::new(),
-            watchers: Vec::new(),
-        };
+        let below = (0..5_000).map(below).collect();
+        let post = PostOrder { below, children_max: 64, ..PostOrder::new(PostId(7), (PostKind::Cp, 2)) };
         let orders = Orders { newest: 6, posts: vec![post] };
         let records = write(&orders);
         assert!(records.len() > 10);
@@ -322,19 +329,10 @@ mod tests {
             key: PublicKey([6; 32]),
             secret: Secret([7; 32]),
         };
-        let (kind, lineage, below) = (PostKind::Ibe, vec![parent.clone()], vec![child.clone()]);
-        let post = PostOrder {
-            post: PostId(7),
-            kind,
-            level: 1,
-            lineage,
-            below,
-            children_max: 64,
-            second: None,
-            reactor: None,
-            watched: vec![parent],
-            watchers: vec![child],
-        };
+        let (lineage, below) = (vec![parent.clone()], vec![child.clone()]);
+        let (watched, watchers) = (vec![parent], vec![child]);
+        let none = PostOrder::new(PostId(7), (PostKind::Ibe, 1));
+        let post = PostOrder { lineage, below, children_max: 64, watched, watchers, ..none };
         let orders = Orders { newest: 6, posts: vec![post] };
         assert_eq!(read::<Orders>(&write(&orders)), Ok(orders));
     }

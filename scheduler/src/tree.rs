@@ -20,14 +20,14 @@ use starfarm_agent_core::named::{Amount, Amounts};
 use starfarm_agent_core::trace::Traces;
 use starfarm_agent_core::{Figures, Picture, Summary, Triples};
 use starfarm_overlay::Waker;
-use starfarm_overlay_core::front::{Front, NodeFacts, Settings};
+use starfarm_overlay_core::front::{Front, Neighbours, NodeFacts, Settings};
 use starfarm_overlay_core::plan::Features;
 use starfarm_overlay_core::plan::topology::Topology;
 use starfarm_protocol::admin::{MonitorWish, NodeInfo, NodeUsage, Spread, Subject, TracePage};
 use starfarm_protocol::ids::{JoinKeyId, PublicKey};
 use starfarm_protocol::link::{self, Answer, Counts, Data, Standing, Table};
 use starfarm_protocol::metric::Metric;
-use starfarm_protocol::orders::{Ancestor, Descendant, Orders, PostId, Report};
+use starfarm_protocol::orders::{Orders, PostId, Report};
 use starfarm_protocol::seal::Vouchers;
 use starfarm_protocol::seal::stream::Stream;
 use starfarm_scheduler_core::OnRoll;
@@ -149,8 +149,8 @@ impl Tree {
     }
 
     /// Whom the front watches, and who watches it.
-    pub(crate) fn watches(&self) -> (Vec<Ancestor>, Vec<Descendant>) {
-        self.known().front.watches().clone()
+    pub(crate) fn watches(&self) -> Arc<Neighbours> {
+        Arc::clone(self.known().front.watches())
     }
 
     /// A post is silent, or cannot be called; `is_linked`: it has its link with the front.

@@ -3,10 +3,11 @@
 use std::net::SocketAddr;
 use std::sync::OnceLock;
 
-use starfarm_agent_core::{Context, Hook, Side, Stage, Triples, Word, ids};
+use starfarm_agent_core::{Context, Hook, Stage, Triples, Word};
 
 use super::outlet::{Outlet, To};
 use super::values::{Figure, figures};
+use crate::counts::Counts;
 use crate::settings::{address, number, refusal, unknown};
 
 pub(super) const TYPE: &str = "line";
@@ -49,12 +50,18 @@ pub(super) struct Line {
     buffer: usize,
     /// From the first value on.
     outlet: Option<Outlet>,
-    counts: Option<usize>,
+    counts: Counts,
 }
 
 impl Default for Line {
     fn default() -> Self {
-        Self { to: None, format: Format::default(), buffer: BUFFER_BYTES, outlet: None, counts: None }
+        Self {
+            to: None,
+            format: Format::default(),
+            buffer: BUFFER_BYTES,
+            outlet: None,
+            counts: Counts::default(),
+        }
     }
 }
 
@@ -128,18 +135,11 @@ impl Line {
 
 impl Stage for Line {
     fn edge_made(&mut self, hook: Hook<'_>) -> Result<(), String> {
-        match (hook.side, hook.name) {
-            (Side::Input, _) => {}
-            (Side::Output, "counts") => self.counts = Some(hook.port),
-            (Side::Output, _) => return Err(format!("`{TYPE}` has one output, `counts`")),
-        }
-        Ok(())
+        self.counts.edge_made(TYPE, hook)
     }
 
     fn edge_gone(&mut self, hook: Hook<'_>) {
-        if hook.side == Side::Output {
-            self.counts = None;
-        }
+        self.counts.edge_gone(hook);
     }
 
     fn data(&mut self, _: usize, values: Triples<'_>, context: &mut Context<'_>) {
@@ -166,12 +166,7 @@ impl Stage for Line {
             Word::Set { key, value } => self.set(key, value)?,
             Word::Fired(_) => {
                 let counted = self.outlet.as_ref().map(Outlet::counts).unwrap_or_default();
-                if let Some(counts) = self.counts {
-                    context.emit(counts, |message| {
-                        message.put_number(ids::MESSAGES, counted.sent);
-                        message.put_number(ids::LOST, counted.lost);
-                    });
-                }
+                self.counts.tell((counted.sent, counted.lost), context);
             }
             Word::Ready | Word::WaveIsOver => {}
         }

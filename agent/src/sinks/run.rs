@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use starfarm_agent_core::{Context, Hook, Side, Stage, Triples, Word, ids};
+use starfarm_agent_core::{Context, Hook, Stage, Triples, Word};
 
 use super::values::shown;
+use crate::counts::Counts;
 use crate::runner::{LIMIT, Rules, Runner, alone};
 use crate::settings::{number, unknown};
 
@@ -36,14 +37,14 @@ pub(super) struct Run {
     limit: Duration,
     /// From the first message on.
     runner: Option<Runner<String>>,
-    counts: Option<usize>,
+    counts: Counts,
     taken: u64,
     lost: u64,
 }
 
 impl Default for Run {
     fn default() -> Self {
-        let (program, runner, counts) = (None, None, None);
+        let (program, runner, counts) = (None, None, Counts::default());
         Self { program, every: EVERY, limit: LIMIT, runner, counts, taken: 0, lost: 0 }
     }
 }
@@ -109,18 +110,11 @@ impl Run {
 
 impl Stage for Run {
     fn edge_made(&mut self, hook: Hook<'_>) -> Result<(), String> {
-        match (hook.side, hook.name) {
-            (Side::Input, _) => {}
-            (Side::Output, "counts") => self.counts = Some(hook.port),
-            (Side::Output, _) => return Err(format!("`{TYPE}` has one output, `counts`")),
-        }
-        Ok(())
+        self.counts.edge_made(TYPE, hook)
     }
 
     fn edge_gone(&mut self, hook: Hook<'_>) {
-        if hook.side == Side::Output {
-            self.counts = None;
-        }
+        self.counts.edge_gone(hook);
     }
 
     fn data(&mut self, _: usize, values: Triples<'_>, context: &mut Context<'_>) {
@@ -139,14 +133,7 @@ impl Stage for Run {
     fn told(&mut self, word: &Word, context: &mut Context<'_>) -> Result<(), String> {
         match word {
             Word::Set { key, value } => self.set(key, value)?,
-            Word::Fired(_) => {
-                if let Some(counts) = self.counts {
-                    context.emit(counts, |message| {
-                        message.put_number(ids::MESSAGES, self.taken);
-                        message.put_number(ids::LOST, self.lost);
-                    });
-                }
-            }
+            Word::Fired(_) => self.counts.tell((self.taken, self.lost), context),
             Word::Ready | Word::WaveIsOver => {}
         }
         Ok(())

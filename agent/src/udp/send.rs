@@ -3,9 +3,10 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 use starfarm_agent_core::dimmon::{Counted, DATAGRAM_BYTES_MAX, Datagrams};
-use starfarm_agent_core::{Context, Hook, Side, Stage, Triples, Word, ids};
+use starfarm_agent_core::{Context, Hook, Stage, Triples, Word};
 
 use super::settings::{Format, Wire, unknown};
+use crate::counts::Counts;
 use crate::settings::address;
 
 /// Any number of inputs. Each message leaves at once as a datagram, or several if it is long; nobody says whether they arrive. The
@@ -23,7 +24,7 @@ pub(super) struct UdpSend {
     datagrams: Datagrams,
     sent: u64,
     lost: u64,
-    counts: Option<usize>,
+    counts: Counts,
 }
 
 /// A socket that sends there, and never waits.
@@ -60,18 +61,11 @@ impl UdpSend {
 
 impl Stage for UdpSend {
     fn edge_made(&mut self, hook: Hook<'_>) -> Result<(), String> {
-        match (hook.side, hook.name) {
-            (Side::Input, _) => {}
-            (Side::Output, "counts") => self.counts = Some(hook.port),
-            (Side::Output, _) => return Err("`udp_send` has one output, `counts`".into()),
-        }
-        Ok(())
+        self.counts.edge_made("udp_send", hook)
     }
 
     fn edge_gone(&mut self, hook: Hook<'_>) {
-        if hook.side == Side::Output {
-            self.counts = None;
-        }
+        self.counts.edge_gone(hook);
     }
 
     fn data(&mut self, _: usize, values: Triples<'_>, context: &mut Context<'_>) {
@@ -80,14 +74,7 @@ impl Stage for UdpSend {
 
     fn told(&mut self, word: &Word, context: &mut Context<'_>) -> Result<(), String> {
         match word {
-            Word::Fired(_) => {
-                if let Some(counts) = self.counts {
-                    context.emit(counts, |message| {
-                        message.put_number(ids::MESSAGES, self.sent);
-                        message.put_number(ids::LOST, self.lost);
-                    });
-                }
-            }
+            Word::Fired(_) => self.counts.tell((self.sent, self.lost), context),
             Word::Set { key, value } if key == "to" => {
                 let to = address(key, value)?;
                 self.to = Some((open(to)?, to));

@@ -22,7 +22,7 @@ use starfarm_protocol::ids::PublicKey;
 use starfarm_protocol::link::Standing;
 use starfarm_protocol::orders::{FRONT_LEVEL, Orders, POSTS_MAX, PostId, PostKind, PostReport, Report};
 
-pub use known::{FANOUT, Front, NodeFacts, Post, Settings};
+pub use known::{FANOUT, Front, Neighbours, NodeFacts, Post, Settings};
 pub use news::PostNews;
 
 /// So few posts are planned for whenever somebody calls.

@@ -45,11 +45,6 @@ pub enum Deed {
     Tell(PostState, Option<PostId>),
 }
 
-/// The end of a link whose other end breaks the rules.
-fn broken() -> End {
-    End::Broken("it breaks the rules".to_owned())
-}
-
 /// Who may link with a post of these orders: nobody else gets an answer.
 pub fn vouchers(order: &PostOrder) -> Vouchers {
     let mut vouchers = Vouchers::default();
@@ -206,7 +201,7 @@ impl Member {
 
     /// A link has shaken hands: if it is that of the one that was called, this post says who it is.
     pub fn on_up(&mut self, links: &mut impl Links, link: LinkId, now_us: u64) {
-        let Some(place) = &mut self.place else { return };
+        let place = self.place.as_mut().expect("who has called has a place");
         if place.called.as_ref().is_some_and(|up| up.link == link) {
             place.is_greeted = true;
             let attach = self.sending.attach(place.order.post, self.level);
@@ -306,7 +301,7 @@ impl Member {
             // What no parent says.
             _ => {
                 links.close(link);
-                self.on_gone(links, (link, &broken()), now_us, deeds);
+                self.on_gone(links, (link, &End::against_the_rules()), now_us, deeds);
             }
         }
     }
@@ -321,6 +316,7 @@ impl Member {
 
     /// Says sums of what those below have said.
     fn say_parts(&self, links: &mut impl Links, sums: impl IntoIterator<Item = Part>, now_us: u64) {
+        // An orphan has nobody to say them to: its next parent begins anew.
         let Some(link) = self.parent_link() else { return };
         for part in sums {
             links.send(link, Lane::Collective, &Message::Part(part), now_us);
@@ -356,7 +352,7 @@ impl Member {
             // A refusal, or what no parent says.
             _ => {
                 links.close(link);
-                self.on_gone(links, (link, &broken()), now_us, deeds);
+                self.on_gone(links, (link, &End::against_the_rules()), now_us, deeds);
             }
         }
     }
@@ -437,16 +433,13 @@ impl Member {
 
     /// Values of this post, measured at that time by the farm's clock: they leave with whoever is its parent by then.
     pub fn put(&mut self, stream: Stream, at_us: u64, triples: &[u8]) {
-        if let Some(post) = self.post() {
-            self.sending.put(post, stream, at_us, triples);
-        }
+        let post = self.post().expect("who measures by the farm's clock has a place");
+        self.sending.put(post, stream, at_us, triples);
     }
 
     /// So many messages of this post were dropped before they came here: they count as made and dropped.
     pub fn lose(&mut self, stream: Stream, messages: u32) {
-        if self.post().is_some() {
-            self.sending.lose(stream, messages);
-        }
+        self.sending.lose(stream, messages);
     }
 
     /// Drops what is too old, sends what waits, as far as the link takes it, and says how this post stands. `late` of the

@@ -40,6 +40,13 @@ pub enum End {
     Broken(String),
 }
 
+impl End {
+    /// The other end has said what it may not say.
+    pub(crate) fn against_the_rules() -> Self {
+        Self::Broken("it breaks the rules".to_owned())
+    }
+}
+
 impl core::fmt::Display for End {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {

@@ -119,18 +119,7 @@ mod tests {
     }
 
     fn order(lineage: Vec<Ancestor>) -> PostOrder {
-        PostOrder {
-            post: PostId(9),
-            kind: PostKind::Be,
-            level: 0,
-            lineage,
-            below: Vec::new(),
-            children_max: 0,
-            second: None,
-            reactor: None,
-            watched: Vec::new(),
-            watchers: Vec::new(),
-        }
+        PostOrder { lineage, ..PostOrder::new(PostId(9), (PostKind::Be, 0)) }
     }
 
     fn place() -> Place {

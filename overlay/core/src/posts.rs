@@ -136,10 +136,11 @@ impl Posts {
     /// A process has started, under that number of the system's; none: it could not be, and is tried again like one that
     /// ended at once.
     pub fn on_started(&mut self, id: ProcessId, pid: Option<u32>) {
+        // Nobody wants it any more: it is on its way to its end.
         let Some(post) = self.of(id) else { return };
-        match (pid, &mut post.process) {
-            (Some(pid), Some(process)) => process.pid = Some(pid),
-            _ => post.process = None,
+        match pid {
+            Some(_) => post.process.as_mut().expect("it was found by it").pid = pid,
+            None => post.process = None,
         }
     }
 
@@ -196,6 +197,7 @@ impl Post {
 
     /// Tells the process its place, where it has another or none.
     fn place(&mut self, scheduler: SocketAddr, deeds: &mut Vec<Deed>) {
+        // Between two processes there is nobody to tell: the next one is, once it has said its key.
         let Some(process) = &self.process else { return };
         let place = (self.order.clone(), scheduler);
         if self.order.lineage.is_empty() || process.key.is_none() || self.placed.as_ref() == Some(&place) {
@@ -239,18 +241,7 @@ mod tests {
             secret,
         };
         let (kind, lineage) = (PostKind::Be, vec![front; lineage]);
-        PostOrder {
-            post: PostId(post),
-            kind,
-            level: 0,
-            lineage,
-            below: Vec::new(),
-            children_max: 0,
-            second: None,
-            reactor: None,
-            watched: Vec::new(),
-            watchers: Vec::new(),
-        }
+        PostOrder { lineage, ..PostOrder::new(PostId(post), (kind, 0)) }
     }
 
     fn want(posts: &mut Posts, orders: &[PostOrder], now_us: u64) -> Vec<Deed> {

@@ -242,7 +242,7 @@ impl Ring {
             Ok(Some(Message::Beat { .. }) | None) => None,
             _ => {
                 links.close(link);
-                let broken = End::Broken("it breaks the rules".to_owned());
+                let broken = End::against_the_rules();
                 self.on_end(links, (link, &broken), now_us).flatten()
             }
         })

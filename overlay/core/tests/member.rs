@@ -56,19 +56,9 @@ impl Cp {
         let key = PublicKey([9; 32]);
         let front = Ancestor { post: PostId::FRONT, addresses: Vec::new(), key, secret: secret.clone() };
         let below = Descendant { post: PostId(3), parent: PostId(2), key: PublicKey([3; 32]), secret };
-        let (kind, lineage, below) = (PostKind::Ibe, vec![front], vec![below]);
-        let order = PostOrder {
-            post: PostId(2),
-            kind,
-            level: 1,
-            lineage,
-            below,
-            children_max: 4,
-            second: None,
-            reactor: None,
-            watched: Vec::new(),
-            watchers: Vec::new(),
-        };
+        let (lineage, below) = (vec![front], vec![below]);
+        let none = PostOrder::new(PostId(2), (PostKind::Ibe, 1));
+        let order = PostOrder { lineage, below, children_max: 4, ..none };
         let mut cp = Self { member: Member::new(1), said: Said::default(), deeds: Vec::new() };
         let scheduler: SocketAddr = "10.0.0.9:7".parse().unwrap();
         cp.member.on_place(&mut cp.said, (order, scheduler), &mut cp.deeds);

@@ -10,7 +10,7 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use starfarm_agent_core::LINE_STEP_US;
 use starfarm_overlay::{Children, End, Happening, LinkId, Reactor, Said, this_host};
-use starfarm_overlay_core::front::Front;
+use starfarm_overlay_core::front::{Front, Neighbours};
 use starfarm_overlay_core::lanes::Lane;
 use starfarm_overlay_core::ring::Ring;
 use starfarm_protocol::admin::Response;
@@ -78,6 +78,7 @@ pub(crate) fn spawn(
                 dispatcher,
                 children,
                 ring: Ring::default(),
+                watches: Arc::default(),
                 late: 0,
                 table,
                 stages: tree.stages(),
@@ -110,6 +111,8 @@ struct Root<'a> {
     children: Children,
     /// The ring's links: whom the front watches, and who watches it.
     ring: Ring,
+    /// Whom it was told to watch, and who may.
+    watches: Arc<Neighbours>,
     /// Messages that brought nothing that is newer than what was known.
     late: u64,
     /// What posts were told to measure.
@@ -291,8 +294,11 @@ impl Root<'_> {
 
     /// Calls whom the front watches, when it is time.
     fn watch(&mut self, reactor: &mut Reactor, now_us: u64) {
-        let (watched, watchers) = self.tree.watches();
-        self.ring.place(reactor, (PostId::FRONT, None), &watched, &watchers);
+        let watches = self.tree.watches();
+        if !Arc::ptr_eq(&watches, &self.watches) {
+            self.ring.place(reactor, (PostId::FRONT, None), &watches.0, &watches.1);
+            self.watches = watches;
+        }
         let (state, name) = (&self.house.state, post_name(PostId::FRONT.0));
         while let Some((called, address)) = self.ring.next_call(now_us) {
             let who = Introduction {

@@ -224,6 +224,16 @@ impl Farm {
         self.ask(&["status"])
     }
 
+    /// What the farm's log has of that kind of event.
+    #[track_caller]
+    pub fn logged(&self, kind: &str) -> Vec<Value> {
+        let log = self.state().join("log");
+        let reply = self.cli(&["log", "export", &log.to_string_lossy(), "--format", "jsonl"]);
+        let lines = reply.exits(0).stdout.lines();
+        let entries = lines.map(|line| serde_json::from_str::<Value>(line).expect("each line is JSON"));
+        entries.filter(|entry| entry["event"] == kind).collect()
+    }
+
     /// The state of a node; empty where there is none of that name.
     #[track_caller]
     pub fn node_state(&self, name: &str) -> String {

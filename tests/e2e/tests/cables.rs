@@ -8,14 +8,6 @@ use serde_json::Value;
 use starfarm_e2e::machines::Machines;
 use starfarm_e2e::{Farm, Signal, each_done_once, has, skip, until, until_some};
 
-/// What the log says of the farm, of that kind.
-fn entries(farm: &Farm, kind: &str) -> Vec<Value> {
-    let log = farm.state().join("log");
-    let reply = farm.cli(&["log", "export", &log.to_string_lossy(), "--format", "jsonl"]);
-    let entries = reply.exits(0).stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    entries.filter(|entry| entry["event"] == kind).collect()
-}
-
 /// Nodes that have a post of such a kind.
 fn nodes_with(tree: &Value, kinds: &[&str]) -> Vec<String> {
     let posts = tree["posts"].as_array().unwrap().iter();
@@ -113,7 +105,7 @@ fn a_tree_lives_with_loss_a_firewall_and_a_translated_address() {
         nodes_with(&tree, &["ibe"]).len() >= 3 && !carry_others(&tree, &["w1", "w7"])
     });
     until("all seven are in the picture", || farm.job(&id)["usage"]["from"] == 7);
-    assert_eq!(entries(&farm, "node_suspect").len(), 0, "nobody was taken for silent who was not");
+    assert_eq!(farm.logged("node_suspect").len(), 0, "nobody was taken for silent who was not");
     // An agent dies, and a machine goes.
     let tree = farm.ask(&["tree"]);
     let carrier = nodes_with(&tree, &["ibe"])[0].clone();

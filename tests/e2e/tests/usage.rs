@@ -4,14 +4,6 @@
 use serde_json::Value;
 use starfarm_e2e::{Farm, Signal, alive, until, until_some};
 
-/// The entries of a kind in the farm's log, as JSON.
-fn entries(farm: &Farm, kind: &str) -> Vec<Value> {
-    let log = farm.state().join("log");
-    let reply = farm.cli(&["log", "export", &log.to_string_lossy(), "--format", "jsonl"]);
-    let entries = reply.exits(0).stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    entries.filter(|entry| entry["event"] == kind).collect()
-}
-
 fn is_measured(farm: &Farm, name: &str) -> bool {
     let nodes = farm.ask(&["nodes"]);
     let nodes = nodes["nodes"].as_array().unwrap();
@@ -30,7 +22,7 @@ fn an_ended_job_says_what_it_has_used_and_so_does_the_log() {
     farm.wait(&id).exits(0);
     let job: u64 = id.parse().unwrap();
     let life = until_some("the log has the whole life of the job", || {
-        let mut of_job = entries(&farm, "job_usage").into_iter();
+        let mut of_job = farm.logged("job_usage").into_iter();
         of_job.find(|entry| entry["over"] == "life" && entry["job"] == job)
     });
     let number = |of: &Value, key: &str| of[key].as_f64().unwrap_or_else(|| panic!("{key} of {of}"));
@@ -53,7 +45,7 @@ fn an_ended_job_says_what_it_has_used_and_so_does_the_log() {
     }
     farm.scheduler.signal(Signal::TERM);
     assert_eq!(farm.scheduler.wait(), 0);
-    assert_eq!(entries(&farm, "job_usage").len(), 1, "a life is told once");
+    assert_eq!(farm.logged("job_usage").len(), 1, "a life is told once");
     let state = farm.state();
     farm.cli(&["audit", &state.to_string_lossy()]).exits(0);
 }
@@ -78,15 +70,15 @@ fn what_befalls_the_tree_is_in_the_log() {
     until("its process is gone", || !alive(pid as u32));
     let is_it = |entry: &Value| entry["post"] == ibe["post"];
     until("the log has its loss and its return", || {
-        let lost = entries(&farm, "tree_lost");
-        let came = entries(&farm, "tree_post");
+        let lost = farm.logged("tree_lost");
+        let came = farm.logged("tree_post");
         lost.iter()
             .any(|entry| is_it(entry) && entry["why"] == "process_ended" && entry["post_kind"] == "ibe")
             && came.iter().filter(|entry| is_it(entry)).count() == 2
     });
-    let came = entries(&farm, "tree_post");
+    let came = farm.logged("tree_post");
     let back_ends = came.iter().filter(|entry| entry["post_kind"] == "be");
     assert_eq!(back_ends.count(), 4, "{came:?}");
-    let moved = entries(&farm, "tree_adopted");
+    let moved = farm.logged("tree_adopted");
     assert!(moved.iter().any(|entry| entry["parent"] == ibe["post"]), "back ends went below it: {moved:?}");
 }

@@ -189,20 +189,7 @@ impl<'a> Tree<'a> {
             let (lineage, below) = (self.lineage(id), self.below(Some(id)));
             let post = self.posts.get_mut(&id).expect("it is one of these");
             let (kind, level) = (post.kind, post.level);
-            let (second, reactor) = (None, None);
-            let (watched, watchers, children_max) = (Vec::new(), Vec::new(), 0);
-            let order = PostOrder {
-                post: id,
-                kind,
-                level,
-                lineage,
-                below,
-                children_max,
-                second,
-                reactor,
-                watched,
-                watchers,
-            };
+            let order = PostOrder { lineage, below, ..PostOrder::new(id, (kind, level)) };
             post.process.tell(&ToAgent::Place { order, scheduler: self.front }).map_err(failed)?;
         }
         Ok(())

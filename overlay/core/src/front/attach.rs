@@ -60,3 +60,15 @@ impl Front {
         }
     }
 }
+
+/// How far above the lowest each process of a tree is, those having `lowest`; the parents of all are given, each before its
+/// children.
+pub(super) fn heights(parents: &[Option<usize>], lowest: u8) -> Vec<u8> {
+    let mut heights = vec![lowest; parents.len()];
+    for (at, parent) in parents.iter().enumerate().rev() {
+        if let Some(parent) = *parent {
+            heights[parent] = heights[parent].max(heights[at].saturating_add(1));
+        }
+    }
+    heights
+}

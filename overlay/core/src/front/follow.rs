@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use starfarm_protocol::orders::{POSTS_MAX, PostId, PostKind};
 
+use super::attach::heights;
 use super::known::{Front, Machine};
 use crate::plan::topology::Topology;
 
@@ -41,7 +42,9 @@ impl Front {
         places.resize(topology.processes.len(), None);
         places[0] = Some(PostId::FRONT);
         let mut is_grown = false;
-        for (at, height) in heights(topology).into_iter().enumerate().skip(1) {
+        // A leaf is 1 above the back ends.
+        let parents: Vec<_> = topology.processes.iter().map(|(_, parent)| *parent).collect();
+        for (at, height) in heights(&parents, 1).into_iter().enumerate().skip(1) {
             if places[at].is_none_or(|post| !self.posts.contains_key(&post)) {
                 let kind = if height == 1 { PostKind::Ibe } else { PostKind::Cp };
                 let machine = self.machine_named(&topology.processes[at].0.host);
@@ -49,7 +52,7 @@ impl Front {
                 is_grown |= places[at].is_some();
             }
         }
-        let above = |at: usize| topology.processes[at].1.unwrap_or(0);
+        let above = |at: usize| parents[at].unwrap_or(0);
         for at in 1..places.len() {
             let up = std::iter::successors(Some(above(at)), |at| Some(above(*at))).find_map(|at| places[at]);
             if let Some(post) = places[at].and_then(|post| self.posts.get_mut(&post)) {
@@ -73,16 +76,4 @@ impl Front {
         let nodes = self.nodes.iter().filter(|(_, node)| node.host.name == host);
         Machine { nodes: nodes.map(|(key, _)| *key).collect() }
     }
-}
-
-/// How far above the leaves each process is; a leaf is 1 above the back ends.
-fn heights(topology: &Topology) -> Vec<u8> {
-    let mut heights = vec![1_u8; topology.processes.len()];
-    // Children stand behind their parents.
-    for (at, (_, parent)) in topology.processes.iter().enumerate().rev() {
-        if let Some(parent) = *parent {
-            heights[parent] = heights[parent].max(heights[at].saturating_add(1));
-        }
-    }
-    heights
 }

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use starfarm_protocol::admin::PostLoss;
 use starfarm_protocol::orders::{Host, POSTS_MAX, PostId, PostKind};
 
+use super::attach::heights;
 use super::known::{
     COLLECT_US, Front, Machine, Node, Post, QUIET_US, STANDING_COLLECT_US, STANDING_QUIET_US,
 };
@@ -150,33 +151,42 @@ impl Front {
     }
 
     fn plan(&mut self, now_us: u64) {
+        let before: BTreeMap<_, _> = self.posts.iter().map(|(id, post)| (*id, post.parent)).collect();
+        let want = match self.settings.topology.clone() {
+            Some(topology) => {
+                self.follow(&topology, now_us);
+                topology.processes.len() as u64 - 1
+            }
+            None => self.plan_by_strategy(now_us),
+        };
+        // Nodes that may take none now may take some later, and nobody says so.
+        self.lacks_us = (self.cps() < want).then_some(now_us + LACKS_US);
+        for (id, post) in &mut self.posts {
+            if before.get(id) != Some(&post.parent) {
+                post.parent_us = now_us;
+            }
+        }
+    }
+
+    fn cps(&self) -> u64 {
+        self.posts.values().filter(|post| post.level > 0).count() as u64
+    }
+
+    /// How many CPs there are to be, if there is room for them.
+    fn plan_by_strategy(&mut self, now_us: u64) -> u64 {
         let machines = self.machines();
         let hosts = self.hosts(&machines, now_us);
-        let backends = self.posts.values().filter(|post| post.level == 0).count() as u64;
-        let cps = self.posts.values().filter(|post| post.level > 0).count() as u64;
-        let room = plan::room(&hosts) + cps;
-        let shape = Shape::of(backends, self.settings.fanout).within(room);
-        let topology = self.settings.topology.clone();
-        let before: BTreeMap<_, _> = self.posts.iter().map(|(id, post)| (*id, post.parent)).collect();
-        if let Some(topology) = &topology {
-            self.follow(topology, now_us);
-        } else if cps == 0 && shape.cps() > 0 {
+        let wanted = Shape::of(self.level(0).count() as u64, self.settings.fanout);
+        let (cps, want) = (self.cps(), wanted.cps());
+        let shape = wanted.within(plan::room(&hosts) + cps);
+        if cps == 0 && shape.cps() > 0 {
             self.plan_all(&machines, hosts, now_us);
         } else {
             let is_grown = self.grow(&machines, &shape, now_us);
             self.shrink(&shape, now_us);
             self.attach(&shape, is_grown);
         }
-        let by_file = topology.map(|topology| topology.processes.len() as u64 - 1);
-        let want = by_file.unwrap_or_else(|| Shape::of(backends, self.settings.fanout).cps());
-        let has = self.posts.values().filter(|post| post.level > 0).count() as u64;
-        // Nodes that may take none now may take some later, and nobody says so.
-        self.lacks_us = (has < want).then_some(now_us + LACKS_US);
-        for (id, post) in &mut self.posts {
-            if before.get(id) != Some(&post.parent) {
-                post.parent_us = now_us;
-            }
-        }
+        want
     }
 
     /// All machines that have nodes, by name.
@@ -211,14 +221,9 @@ impl Front {
         let machines: Vec<_> = machines.values().collect();
         let plan = plan::plan(hosts, &self.settings.strategy, self.settings.fanout);
         let mut backends: Vec<_> = machines.iter().map(|machine| self.backends_of(machine)).collect();
-        let mut heights = vec![0_u8; plan.posts.len()];
-        for (at, post) in plan.posts.iter().enumerate().rev() {
-            if let Some(parent) = post.parent {
-                heights[parent] = heights[parent].max(heights[at] + 1);
-            }
-        }
+        let parents: Vec<_> = plan.posts.iter().map(|post| post.parent).collect();
         let mut ids = Vec::new();
-        for (post, height) in plan.posts.iter().zip(heights) {
+        for (post, height) in plan.posts.iter().zip(heights(&parents, 0)) {
             let id = match (post.kind, post.host) {
                 (PostKind::Be, Some(host)) => backends[host].next(),
                 (kind, Some(host)) => self.add_cp(machines[host], (kind, height), now_us),

@@ -2,6 +2,7 @@
 
 use core::net::SocketAddr;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use starfarm_protocol::admin::{PostLoss, TreeState};
 use starfarm_protocol::ids::PublicKey;
@@ -164,6 +165,9 @@ impl Node {
     }
 }
 
+/// Whom a member of the ring watches, the nearest first, and who may link with it to watch it.
+pub type Neighbours = (Vec<Ancestor>, Vec<Descendant>);
+
 /// A machine and its nodes.
 #[derive(Default)]
 pub(super) struct Machine {
@@ -236,7 +240,7 @@ pub struct Front {
     pub(super) host: Host,
     pub(super) vouchers: Vouchers,
     /// Whom the front itself watches, and who watches it.
-    pub(super) watches: (Vec<Ancestor>, Vec<Descendant>),
+    pub(super) watches: Arc<Neighbours>,
     /// A second root of which nothing was heard, and when that was said first and last while it had its link with the front.
     pub(super) doubted: Option<(PostId, u64, u64)>,
     /// What the secrets of pairs follow from.
@@ -286,7 +290,7 @@ impl Front {
             roots: Roots::default(),
             host,
             vouchers: Vouchers::default(),
-            watches: Default::default(),
+            watches: Arc::default(),
             doubted: None,
             collecting: Some((0, 0)),
             places: Vec::new(),

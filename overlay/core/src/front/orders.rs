@@ -2,6 +2,7 @@
 
 use core::net::SocketAddr;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use starfarm_protocol::ids::PublicKey;
 use starfarm_protocol::orders::{Ancestor, Descendant, Host, PostId, PostKind, PostOrder, SECOND_LEVEL};
@@ -23,7 +24,7 @@ impl Front {
         all.for_each(|(secret, post, key)| vouchers.add(secret, post, key));
         self.vouchers = vouchers;
         let watches = self.ring();
-        self.watches = self.neighbours(PostId::FRONT, &watches);
+        self.watches = Arc::new(self.neighbours(PostId::FRONT, &watches));
         let mut orders = BTreeMap::<PublicKey, Vec<PostOrder>>::new();
         for (id, post) in &self.posts {
             let below = below.get(id).map_or(&[][..], Vec::as_slice);
@@ -100,18 +101,7 @@ impl Front {
     }
 
     fn order(&self, (id, post): (PostId, &Post), below: &[PostId], watches: &Watches) -> PostOrder {
-        let order = PostOrder {
-            post: id,
-            kind: post.kind,
-            level: post.level,
-            lineage: Vec::new(),
-            below: Vec::new(),
-            children_max: 0,
-            second: None,
-            reactor: None,
-            watched: Vec::new(),
-            watchers: Vec::new(),
-        };
+        let order = PostOrder::new(id, (post.kind, post.level));
         let (Some(key), Some(parent)) = (post.key, post.parent) else { return order };
         if parent != PostId::FRONT && !self.posts.contains_key(&parent) {
             // Nobody has told of it yet; what stands may stand.
@@ -170,7 +160,7 @@ impl Front {
     /// Whom a member calls to watch it, and who may call it for that.
     fn neighbours(&self, id: PostId, watches: &Watches) -> (Vec<Ancestor>, Vec<Descendant>) {
         let key = |of: PostId| self.post(of).map_or(Some(self.public), |post| post.key);
-        let Some(own) = key(id) else { return Default::default() };
+        let own = key(id).expect("whoever is told its neighbours has told its key");
         let host = if id == PostId::FRONT { Some(&self.host) } else { self.host_of(id) };
         let called = |of: &PostId| match self.post(*of) {
             Some(post) => self.called((*of, post), (&own, host)),

@@ -2,10 +2,11 @@
 //! a path of its own, whatever becomes of its parent. Back ends are watched by their parents alone.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use starfarm_protocol::orders::{Ancestor, Descendant, Host, PostId};
+use starfarm_protocol::orders::{Host, PostId};
 
-use super::known::{Front, Post, Role};
+use super::known::{Front, Neighbours, Post, Role};
 
 /// So many before it a member may watch: one, unless those nearer are lost.
 const WATCHED_MAX: usize = 3;
@@ -29,7 +30,7 @@ impl Watches {
 
 impl Front {
     /// Whom the front itself watches, and who may link with it for that.
-    pub fn watches(&self) -> &(Vec<Ancestor>, Vec<Descendant>) {
+    pub fn watches(&self) -> &Arc<Neighbours> {
         &self.watches
     }
 

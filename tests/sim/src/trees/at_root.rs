@@ -93,7 +93,7 @@ impl Trees {
             root.picture.set_periods(period_of(&root.table), BTreeMap::new(), BTreeMap::new());
         }
         root.front.settle(now_us);
-        let (watched, watchers) = root.front.watches();
+        let (watched, watchers) = &**root.front.watches();
         root.ring.place(&mut links, (PostId::FRONT, None), watched, watchers);
         root.bells.extend(root.front.take_bells());
         if now_us >= root.tidy_us {

@@ -9,7 +9,7 @@ fn machine(farm: &Farm, post: PostId) -> Host {
 
 /// Each member watches somebody and is watched, from another machine where there is one; and both ends know of each other.
 pub(super) fn check(farm: &Farm, orders: &BTreeMap<PostId, &PostOrder>) {
-    let (watched, watchers) = farm.front.watches();
+    let (watched, watchers) = &**farm.front.watches();
     let mut all = vec![(PostId::FRONT, watched, watchers)];
     all.extend(orders.values().map(|order| (order.post, &order.watched, &order.watchers)));
     let of = |post: PostId| *all.iter().find(|(of, ..)| *of == post).unwrap();
@@ -78,5 +78,5 @@ fn a_front_without_others_watches_nobody() {
     let mut farm = Farm::new(1, 4);
     farm.closed.extend(0..3);
     farm.join(0..3).go_on(SECOND_US).check();
-    assert_eq!(farm.front.watches(), &(Vec::new(), Vec::new()));
+    assert_eq!(**farm.front.watches(), Neighbours::default());
 }
