@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read, Write};
 
-use crate::words::{Begin, FromAgent, ToAgent, line};
+use crate::words::{Begin, ToAgent, line};
 
 /// Bytes of a line of the worker, at most.
 const LINE_BYTES_MAX: usize = 64 << 20;
@@ -20,7 +20,7 @@ impl Worker {
         Self { output, heard: Vec::new() }
     }
 
-    pub(crate) fn tell(&mut self, word: &FromAgent) -> io::Result<()> {
+    pub(crate) fn tell(&mut self, word: &impl serde::Serialize) -> io::Result<()> {
         self.output.write_all(&line(word))
     }
 

@@ -1,7 +1,7 @@
 //! What a worker and an agent say to each other: a line of JSON each. When the worker has gone, so has the agent.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use starfarm_protocol::ids::{FarmId, PublicKey};
@@ -71,6 +71,16 @@ impl Begin {
         let (drains, file, cpus) = (false, None, Vec::new());
         Self { farm, kind, level, running, ports, metrics, node, on_alarm, drains, file, cpus }
     }
+
+    /// The folder of what the worker keeps for this farm.
+    pub(crate) fn folder(&self) -> &Path {
+        self.running.parent().unwrap_or(Path::new("/"))
+    }
+
+    /// The worker's file that says how its cards do.
+    pub(crate) fn cards(&self) -> PathBuf {
+        self.folder().join(starfarm_protocol::gauges::FILE)
+    }
 }
 
 /// What the agent says.
@@ -87,6 +97,11 @@ pub enum FromAgent {
     /// How far it is, and whose child.
     State(PostState, Option<PostId>),
 }
+
+/// What an agent says beside that, so that its worker knows that it does not hang.
+pub const ALIVE: &str = "alive";
+/// How often it says so, in microseconds.
+pub const ALIVE_US: u64 = 2_000_000;
 
 /// A line's bytes.
 pub fn line(word: &impl Serialize) -> Vec<u8> {

@@ -8,13 +8,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use starfarm_agent::OwnFile;
-use starfarm_agent::words::{Begin, FromAgent, ToAgent, line};
+use starfarm_agent::words::{ALIVE, ALIVE_US, Begin, FromAgent, ToAgent, line};
 
-use crate::devices::{HostWork, Watcher};
+use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
+
+use crate::devices::{HostWork, Said, Watcher};
 use crate::say::say as tell_person;
 
-/// A thread that hears an agent looks so often whether that is still wanted.
-const LOOK: Duration = Duration::from_secs(3_600);
+/// An agent that does not even say that it lives for so long hangs, as in a module of somebody's: it is killed.
+const HANGS: Duration = Duration::from_secs(30);
+const _: () = assert!(HANGS.as_micros() as u64 >= 10 * ALIVE_US);
 
 /// So long the check of a file may take whose modules have to be loaded for it.
 const CHECK: Duration = Duration::from_secs(10);
@@ -45,8 +48,10 @@ fn check_elsewhere(file: &OwnFile) -> Result<(), String> {
     let no = |error: io::Error| format!("{}: it cannot be checked: {error}", file.path.display());
     let mut watcher = Watcher::start(HostWork::AgentFile).map_err(no)?;
     watcher.take_input().write_all(&line(file)).map_err(no)?;
-    let said = watcher.next(CHECK);
-    let checked: Option<Result<(), String>> = said.and_then(|said| serde_json::from_slice(&said).ok());
+    let checked: Option<Result<(), String>> = match watcher.next(CHECK) {
+        Said::Line(said) => serde_json::from_slice(&said).ok(),
+        Said::Nothing | Said::Ended => None,
+    };
     checked.unwrap_or_else(|| {
         let how = watcher.fault().unwrap_or_else(|| "it has ended".to_owned());
         let (of, suspects) = (file.path.display(), suspects(file));
@@ -57,7 +62,8 @@ fn check_elsewhere(file: &OwnFile) -> Result<(), String> {
 /// An agent's process. Once this is dropped it ends.
 pub struct AgentProcess {
     pid: u32,
-    to: ChildStdin,
+    /// What it is to be told next: the newest is enough.
+    to: (Sender<ToAgent>, Receiver<ToAgent>),
     /// Until this is dropped.
     is_wanted: Arc<AtomicBool>,
 }
@@ -83,11 +89,8 @@ impl AgentProcess {
         let is_wanted = Arc::new(AtomicBool::new(true));
         let wanted = Arc::clone(&is_wanted);
         let hear = move || {
-            while let Some(said) = watcher.next(LOOK) {
-                let Ok(word) = serde_json::from_slice(&said) else { break };
-                if !say(Some(word)) {
-                    return;
-                }
+            if !hear_all(|| watcher.next(HANGS), &say) {
+                return;
             }
             let fault = watcher.fault().filter(|_| wanted.load(Ordering::Acquire));
             // What its services have left behind is nobody's from here on.
@@ -99,7 +102,10 @@ impl AgentProcess {
             }
         };
         std::thread::Builder::new().name("agent".into()).spawn(hear)?;
-        Ok(Self { pid, to, is_wanted })
+        let (words, to_say) = bounded(1);
+        let newest = (words, to_say.clone());
+        std::thread::Builder::new().name("to agent".into()).spawn(move || tell_all(&to_say, to))?;
+        Ok(Self { pid, to: newest, is_wanted })
     }
 
     /// The process's number.
@@ -107,11 +113,45 @@ impl AgentProcess {
         self.pid
     }
 
-    /// Tells it something.
+    /// Tells it something, in place of what it has not been told yet. Nobody waits for an agent that does not listen.
     ///
     /// # Errors
     /// It has gone.
-    pub fn tell(&mut self, word: &ToAgent) -> io::Result<()> {
-        self.to.write_all(&line(word))
+    pub fn tell(&mut self, word: ToAgent) -> io::Result<()> {
+        let (words, waiting) = &self.to;
+        let mut word = word;
+        loop {
+            match words.try_send(word) {
+                Ok(()) => return Ok(()),
+                Err(TrySendError::Full(newer)) => {
+                    drop(waiting.try_recv());
+                    word = newer;
+                }
+                Err(TrySendError::Disconnected(_)) => return Err(io::ErrorKind::BrokenPipe.into()),
+            }
+        }
     }
+}
+
+/// Tells an agent what comes in, until it has gone or is not wanted any more.
+fn tell_all(words: &Receiver<ToAgent>, mut to: ChildStdin) {
+    while let Ok(word) = words.recv() {
+        if to.write_all(&line(&word)).is_err() {
+            return;
+        }
+    }
+}
+
+/// Hands on all that an agent says, until it ends, hangs, or says what nobody understands; whether somebody still listens.
+fn hear_all(mut next: impl FnMut() -> Said, say: impl Fn(Option<FromAgent>) -> bool) -> bool {
+    while let Said::Line(said) = next() {
+        if said == line(&ALIVE) {
+            continue;
+        }
+        let Ok(word) = serde_json::from_slice(&said) else { return true };
+        if !say(Some(word)) {
+            return false;
+        }
+    }
+    true
 }

@@ -93,6 +93,16 @@ impl Choice {
     }
 }
 
+/// What a child has said.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Said {
+    Line(Vec<u8>),
+    /// It goes on, and said nothing for so long.
+    Nothing,
+    /// It will say no more.
+    Ended,
+}
+
 /// A child that only tells something, line by line. Dropping it kills it.
 pub(crate) struct Watcher {
     /// Until it is dropped.
@@ -131,20 +141,20 @@ impl Watcher {
         }
     }
 
-    /// What it says next; none where it says nothing for so long, or will not say more.
-    pub(crate) fn next(&mut self, patience: Duration) -> Option<Vec<u8>> {
+    /// What it says next, if that is within so long.
+    pub(crate) fn next(&mut self, patience: Duration) -> Said {
         let until = Instant::now() + patience;
         loop {
             if let Some(line) = self.lines.next() {
-                return Some(line);
+                return Said::Line(line);
             }
             let [ready] = wait([Some(self.lines.pipe.as_fd())], Some(until));
             if ready.is_empty() {
                 if Instant::now() >= until {
-                    return None;
+                    return Said::Nothing;
                 }
             } else if matches!(self.lines.read(), Ok(Piece::End) | Err(_)) {
-                return None;
+                return Said::Ended;
             }
         }
     }

@@ -28,6 +28,7 @@ mod error;
 mod event;
 mod facts;
 mod gauges;
+mod held_cards;
 mod metrics;
 mod node;
 mod options;
@@ -70,8 +71,13 @@ pub fn check(spec: &JobSpec, needs: &DeviceNeeds) -> Result<Compiled, String> {
 /// one says what it is, whatever those of its worker are.
 pub fn host_if_asked() -> bool {
     let Some(work) = devices::asked_for() else { return false };
-    // Who reads it may have gone.
-    let _ = devices::serve(work, run::for_device, gauges::serve);
+    let served = devices::serve(work, run::for_device, gauges::serve);
+    // Who reads it may have gone, which is how it ends as a rule.
+    if let Err(error) = served
+        && error.kind() != std::io::ErrorKind::BrokenPipe
+    {
+        say::say(&format!("a process for {work:?} has ended: {error}"));
+    }
     true
 }
 

@@ -142,7 +142,7 @@ impl<T: Send + 'static> Posts<T> {
                 Deed::Place(id, order, scheduler) => {
                     let word = ToAgent::Place { order: *order, scheduler };
                     // One that does not hear it has ended, and is told after its next start.
-                    let _ = self.agents.get_mut(&id).map(|agent| agent.tell(&word));
+                    let _ = self.agents.get_mut(&id).map(|agent| agent.tell(word));
                 }
             }
         }

@@ -190,7 +190,7 @@ impl<'a> Tree<'a> {
             let post = self.posts.get_mut(&id).expect("it is one of these");
             let (kind, level) = (post.kind, post.level);
             let order = PostOrder { lineage, below, ..PostOrder::new(id, (kind, level)) };
-            post.process.tell(&ToAgent::Place { order, scheduler: self.front }).map_err(failed)?;
+            post.process.tell(ToAgent::Place { order, scheduler: self.front }).map_err(failed)?;
         }
         Ok(())
     }
