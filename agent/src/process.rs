@@ -27,7 +27,7 @@ use crate::program;
 use crate::reaction::Reaction;
 use crate::watched;
 use crate::wishes::Wishes;
-use crate::words::{Begin, FromAgent, ToAgent};
+use crate::words::{ALIVE, ALIVE_US, Begin, FromAgent, ToAgent};
 
 /// Longest pause of the loop.
 const PAUSE_US: u64 = 1_000_000;
@@ -43,6 +43,8 @@ pub(crate) struct Agent {
     reactor: Reactor,
     runtime: Runtime,
     worker: Worker,
+    /// When the worker is told next that it lives.
+    alive_us: u64,
     doors: Doors,
     wishes: Wishes,
     alarms: Desk,
@@ -72,6 +74,7 @@ impl Agent {
             reactor,
             runtime,
             worker,
+            alive_us: 0,
             doors,
             wishes: Wishes::default(),
             own,
@@ -98,6 +101,10 @@ impl Agent {
                     }
                     other => self.on_link(other)?,
                 }
+            }
+            if clock() >= self.alive_us {
+                self.alive_us = clock() + ALIVE_US;
+                self.worker.tell(&ALIVE)?;
             }
             self.link_up();
             self.own.turn(&self.reactor, clock());
@@ -198,7 +205,10 @@ impl Agent {
                     self.doors.coming.borrow_mut().push_back((child, values));
                 }
                 Deed::Forget(post) => self.tell_gather("gone", post.to_string(), now.1),
-                Deed::BeginAnew => self.tell_gather("anew", String::new(), now.1),
+                Deed::BeginAnew => {
+                    self.runtime.begin_anew(now.1);
+                    self.tell_gather("anew", String::new(), now.1);
+                }
                 Deed::Heed => self.heed(now.1),
                 Deed::Arrived(link) => {
                     for message in self.farm.messages() {

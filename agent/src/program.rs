@@ -154,9 +154,7 @@ impl Program {
     }
 
     fn bind(&mut self, job: JobId, context: &Context<'_>) -> Option<()> {
-        if self.sockets.len() == JOBS_MAX {
-            return None;
-        }
+        self.make_room(context.now_us())?;
         let path = self.folder.as_ref()?.join(job.0.to_string());
         // One of an agent before this one.
         let _ = std::fs::remove_file(&path);
@@ -170,26 +168,44 @@ impl Program {
         let (now_us, mut units) = (context.now_us(), Units::default());
         self.buffer.resize(DATAGRAM_BYTES_MAX, 0);
         for (job, of) in &mut self.sockets {
+            // Nobody is woken again for what was there before: a whole batch leaves more to be looked for.
+            let mut next = Next::After(0);
             for _ in 0..BATCH {
-                let Ok((length, sender)) = sender::receive(&of.socket, &mut self.buffer) else { break };
+                let Ok((length, sender)) = sender::receive(&of.socket, &mut self.buffer) else {
+                    next = Next::WhenReadable;
+                    break;
+                };
                 of.said_us = now_us;
                 self.not_taken += take(*job, &self.buffer[..length], now_us, |text| {
                     self.events.tell((*job, units.of(sender, *job)), text, context);
                 });
             }
-            of.watched.next(Next::WhenReadable);
+            of.watched.next(next);
         }
-        let Some(folder) = &self.folder else { return };
-        self.sockets.retain(|job, of| {
-            let stays = of.said_us.saturating_add(QUIET_US) > now_us;
-            if !stays {
-                for name in [job.0.to_string(), format!("{}.{WANTED}", job.0)] {
-                    let _ = std::fs::remove_file(folder.join(name));
-                }
-                SAID.with_borrow_mut(|said| drop(said.remove(job)));
-            }
-            stays
-        });
+        let is_quiet = |of: &Socket| of.said_us.saturating_add(QUIET_US) <= now_us;
+        let quiet: Vec<_> = self.sockets.iter().filter(|(_, of)| is_quiet(of)).map(|(job, _)| *job).collect();
+        quiet.into_iter().for_each(|job| self.end(job));
+    }
+
+    /// A job has no socket any more.
+    fn end(&mut self, job: JobId) {
+        let folder = self.folder.as_ref().expect("whoever has sockets has their folder");
+        for name in [job.0.to_string(), format!("{}.{WANTED}", job.0)] {
+            let _ = std::fs::remove_file(folder.join(name));
+        }
+        SAID.with_borrow_mut(|said| drop(said.remove(&job)));
+        self.sockets.remove(&job);
+    }
+
+    /// Makes room for one more socket, if a job has said nothing for a while.
+    fn make_room(&mut self, now_us: u64) -> Option<()> {
+        if self.sockets.len() < JOBS_MAX {
+            return Some(());
+        }
+        let (job, of) = self.sockets.iter().min_by_key(|(_, of)| of.said_us)?;
+        let job = Some(*job).filter(|_| of.said_us.saturating_add(FRESH_US) <= now_us)?;
+        self.end(job);
+        Some(())
     }
 }
 

@@ -34,6 +34,14 @@ impl Wishes {
         said(Scope::Post(post)).or_else(|| said(Scope::All)).unwrap_or(USUAL)
     }
 
+    /// How often most machines are measured; where most are not, as often as the slowest of the others.
+    fn period_of_machines(&self) -> u64 {
+        let of_posts = self.table.wishes.iter().filter(|wish| matches!(wish.scope, Scope::Post(_)));
+        let slowest_us = of_posts.map(|wish| wish.period_us).max().filter(|us| *us > 0);
+        let of_all_us = Some(self.of_all(PostId::FRONT).period_us).filter(|us| *us > 0);
+        of_all_us.or(slowest_us).unwrap_or(USUAL.period_us)
+    }
+
     fn of_jobs(&self) -> BTreeMap<JobId, Wish> {
         let of = |wish: &Wish| match wish.scope {
             Scope::Job(job) => Some((job, *wish)),
@@ -55,7 +63,7 @@ impl Wishes {
             let own = jobs.iter().filter(|(_, wish)| wish.period_us > 0);
             let own: String = own.map(|(job, wish)| format!(" {}={}", job.0, wish.period_us)).collect();
             // Those of machines come as often as of all: of a post that has its own, they come when they come.
-            let period_us = self.of_all(PostId::FRONT).period_us.max(1);
+            let period_us = self.period_of_machines();
             return set(runtime, GATHER, "periods", format!("{period_us}{own}"), now_us);
         }
         doors.metrics.set(mask(all));

@@ -1,6 +1,6 @@
 //! What the children of a post have told, wave by wave: of each job one sum, and of each machine what it told. A wave of a job
-//! is over when all are in who told of it before, when half a period has passed since the first was, or when somebody tells of
-//! the next. What comes later than that is late, and goes with the next.
+//! is over when all are in who told of it before, when half a period or two seconds have passed since the first was, or when
+//! somebody tells of the next. What comes later than that is late, and goes with the next.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -26,6 +26,8 @@ const MESSAGE_BYTES: usize = 16 << 10;
 const _: () = assert!(MESSAGE_BYTES + AMOUNTS_BYTES_MAX < 60 << 10);
 /// How often jobs of which nobody tells any more are looked for, in microseconds.
 const PRUNE_US: u64 = 5_000_000;
+/// A wave waits for those who have not told of it for so long, at most, in microseconds.
+const PATIENCE_US_MAX: u64 = 2_000_000;
 /// The outputs.
 const JOB: usize = 0;
 const SYSTEM: usize = 1;
@@ -102,6 +104,10 @@ impl<T> Wave<T> {
     }
 }
 
+fn patience_us(period_us: u64) -> u64 {
+    (period_us / 2).min(PATIENCE_US_MAX)
+}
+
 impl Gather {
     /// Waves of that period, in microseconds. Messages that came when their wave was over are counted in `late`.
     pub fn new(period_us: u64, late: Rc<Cell<u64>>) -> Self {
@@ -133,7 +139,7 @@ impl Gather {
                 self.close_job(job, context);
             }
             let of_job = self.jobs.entry(job).or_default();
-            is_late |= of_job.take(child, (at_us, wave), group, now_us + period_us / 2);
+            is_late |= of_job.take(child, (at_us, wave), group, now_us + patience_us(period_us));
             if of_job.is_complete(period_us) {
                 self.close_job(job, context);
             }
@@ -148,7 +154,8 @@ impl Gather {
                 context.not_taken(machines.len() as u64);
                 return;
             }
-            is_late |= self.machines.take(child, (at_us, wave), machines, now_us + self.period_us / 2);
+            let due_us = now_us + patience_us(self.period_us);
+            is_late |= self.machines.take(child, (at_us, wave), machines, due_us);
             if self.machines.is_complete(self.period_us) {
                 self.close_machines(context);
             }
@@ -222,7 +229,7 @@ impl Gather {
                 // What its last units used counts, and nobody there runs it.
                 (told.from, told.of) = (0, 0);
             }
-            sum.of += told.of;
+            sum.of = sum.of.saturating_add(told.of);
             if part.at_us / period_us + 1 >= wave {
                 sum.add(&told);
             }

@@ -74,7 +74,8 @@ impl Group {
 
     /// Adds what others have measured of the same.
     pub(crate) fn add(&mut self, other: &Self) {
-        (self.units, self.from) = (self.units + other.units, self.from + other.from);
+        self.units = self.units.saturating_add(other.units);
+        self.from = self.from.saturating_add(other.from);
         for (metric, summary) in &other.figures {
             let known = self.figures.entry(*metric);
             known.and_modify(|known| *known = known.and(*summary)).or_insert(*summary);

@@ -141,7 +141,8 @@ pub enum Told {
 #[derive(Default, Debug)]
 pub struct Lives {
     open: BTreeMap<JobId, Life>,
-    ended: BTreeMap<JobId, Span>,
+    /// With the time at which that was told.
+    ended: BTreeMap<JobId, (Span, u64)>,
     /// The same, in the order in which they ended.
     order: VecDeque<JobId>,
     jobs: BTreeMap<JobId, Line>,
@@ -155,7 +156,15 @@ impl Lives {
             if self.open.len() == JOBS_MAX {
                 return;
             }
-            let (whole, minute) = (self.ended.remove(&job).unwrap_or_default(), Span::default());
+            if let Some((whole, told_us)) = self.ended.get_mut(&job)
+                && group.at_us < *told_us
+            {
+                // Somebody who was alone tells of it now: its life was told already.
+                whole.take(group, group.at_us, for_us);
+                return;
+            }
+            let whole = self.ended.remove(&job).map(|(whole, _)| whole).unwrap_or_default();
+            let minute = Span::default();
             let life = Life {
                 whole,
                 minute,
@@ -243,7 +252,7 @@ impl Lives {
             if let Told::Life(whole) = what {
                 self.open.remove(job);
                 self.jobs.remove(job);
-                self.ended.insert(*job, whole.clone());
+                self.ended.insert(*job, (whole.clone(), now_us));
                 self.order.push_back(*job);
             }
         }
@@ -256,7 +265,7 @@ impl Lives {
 
     /// All that a job has used, as far as is known by now.
     pub fn whole(&self, job: JobId) -> Option<&Span> {
-        self.open.get(&job).map(|life| &life.whole).or_else(|| self.ended.get(&job))
+        self.open.get(&job).map(|life| &life.whole).or_else(|| self.ended.get(&job).map(|(whole, _)| whole))
     }
 
     /// What a job used of late.

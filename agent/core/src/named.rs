@@ -64,7 +64,8 @@ impl Amount {
     pub fn and(self, other: Self) -> Self {
         Self {
             count: self.count.saturating_add(other.count),
-            sum: self.sum + other.sum,
+            // Of numbers that are finite it could be infinite.
+            sum: (self.sum + other.sum).clamp(f64::MIN, f64::MAX),
             min: self.min.min(other.min),
             max: self.max.max(other.max),
         }

@@ -106,6 +106,11 @@ impl Runtime {
         self.timers.next_due_us()
     }
 
+    /// The clock went back: timers that fire again and again do so by the new one.
+    pub fn begin_anew(&mut self, now_us: u64) {
+        self.timers.begin_anew(now_us);
+    }
+
     /// Fires what is due.
     pub fn on_time(&mut self, now_us: u64) {
         let fired = self.timers.fire(now_us);

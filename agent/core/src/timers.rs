@@ -86,6 +86,15 @@ impl Timers {
         self.by_name.values().filter_map(|timer| timer.due_us).min()
     }
 
+    /// The clock went back: those that fire again and again do so by the new one. Those that fire once wait for their moment.
+    pub(crate) fn begin_anew(&mut self, now_us: u64) {
+        for timer in self.by_name.values_mut() {
+            if let Some(period_us) = timer.period_us {
+                timer.due_us = Some(next_multiple(now_us, period_us));
+            }
+        }
+    }
+
     /// Fires all that are due: for each subscriber the names of its own. After a pause a periodic timer fires once.
     pub(crate) fn fire(&mut self, now_us: u64) -> BTreeMap<StageNumber, Vec<TimerName>> {
         let mut fired = BTreeMap::<_, Vec<TimerName>>::new();
@@ -140,6 +149,17 @@ mod tests {
         timers.subscribe("tenth", StageNumber(1), true).unwrap();
         assert_eq!(fired(&mut timers, 5_030_000), ["1: tenth"]);
         assert_eq!(timers.next_due_us(), Some(5_100_000));
+    }
+
+    #[test]
+    fn timers_that_fire_again_and_again_go_by_a_clock_that_went_back() {
+        let mut timers = Timers::default();
+        timers.set("second", When::Every(1_000_000), 3_600_000_000).unwrap();
+        timers.set("once", When::At(3_601_000_000), 3_600_000_000).unwrap();
+        timers.begin_anew(5_500_000);
+        assert_eq!(timers.next_due_us(), Some(6_000_000));
+        timers.subscribe("second", StageNumber(1), true).unwrap();
+        assert_eq!(fired(&mut timers, 6_000_000), ["1: second"]);
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! What a post says to its parent: values are kept until the parent has said that they came, so that a parent that is lost
-//! takes none with it. What is older than ten seconds, or has no room, is dropped and counted: of figures the oldest, for a
+//! takes none with it. What waits for longer than ten seconds, or has no room, is dropped and counted: of figures the oldest, for a
 //! newer one says more; of what programs tell one by one the newest, so that what is told is told in order.
 
 use std::collections::VecDeque;
@@ -8,7 +8,7 @@ use starfarm_protocol::link::{Attach, Data, Message, Stream};
 use starfarm_protocol::orders::PostId;
 use starfarm_protocol::seal::stream::RECORD_PLAIN_MAX;
 
-/// Values that are older are of no use to anybody.
+/// Values that wait for longer are of no use to anybody.
 const KEEP_US: u64 = 10_000_000;
 /// Bytes that are kept at most, and beside them of [`Stream::Trace`]: four seconds of a node that tells as much as it may.
 const ROOM: usize = 1 << 20;
@@ -27,6 +27,8 @@ pub struct Sending {
     on_link: usize,
     /// Messages that the parent has said to have come by this link.
     heard: u64,
+    /// What time it is, as far as it was told.
+    now_us: u64,
     made: [u32; Stream::ALL.len()],
     sent: u64,
     dropped: u64,
@@ -36,7 +38,8 @@ pub struct Sending {
 struct Kept {
     stream: Stream,
     sequence: u32,
-    at_us: u64,
+    /// Since when it is kept. What it says may be older: a wave that nobody completed.
+    since_us: u64,
     record: Vec<u8>,
 }
 
@@ -54,7 +57,8 @@ impl Sending {
             return;
         }
         *self.bytes_of(stream) += record.len();
-        self.kept.push_back(Kept { stream, sequence, at_us, record });
+        let since_us = at_us.max(self.now_us);
+        self.kept.push_back(Kept { stream, sequence, since_us, record });
         while self.bytes > ROOM && self.kept.len() > 1 {
             self.drop_first();
         }
@@ -76,9 +80,10 @@ impl Sending {
         if stream == Stream::Trace { &mut self.trace_bytes } else { &mut self.bytes }
     }
 
-    /// Drops what is too old.
+    /// Drops what was kept for too long.
     pub fn tidy(&mut self, now_us: u64) {
-        while self.kept.front().is_some_and(|kept| kept.at_us.saturating_add(KEEP_US) < now_us) {
+        self.now_us = now_us;
+        while self.kept.front().is_some_and(|kept| kept.since_us.saturating_add(KEEP_US) < now_us) {
             self.drop_first();
         }
     }
@@ -105,6 +110,7 @@ impl Sending {
 
     /// What waits says nothing any more: the clock it was measured by went another way.
     pub fn clear(&mut self) {
+        self.now_us = 0;
         while !self.kept.is_empty() {
             self.drop_first();
         }
@@ -191,6 +197,18 @@ mod tests {
         assert_eq!(leaving(&mut sending).len() as u64 + dropped, made);
         let attach = sending.attach(POST, 0);
         assert_eq!((attach.dropped, u64::from(attach.sequences[1])), (dropped, dropped - 2));
+    }
+
+    #[test]
+    fn what_was_measured_long_ago_waits_as_long_as_anything_else() {
+        let mut sending = Sending::default();
+        sending.tidy(60 * KEEP_US);
+        // A wave of a minute that not all have told of.
+        sending.put(POST, Stream::System, 57 * KEEP_US, &[]);
+        sending.tidy(61 * KEEP_US);
+        assert_eq!((sending.counts(), leaving(&mut sending).len()), ((1, 0), 1));
+        sending.tidy(61 * KEEP_US + 1);
+        assert_eq!(sending.counts(), (1, 1));
     }
 
     #[test]
