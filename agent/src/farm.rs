@@ -165,7 +165,10 @@ mod tests {
         assert!(FROM_AFAR.iter().all(|name| types.contains(name)));
         // Whoever adds a type has to say which it is: one of these touches what is outside the agent.
         let others: Vec<_> = types.iter().copied().filter(|name| !FROM_AFAR.contains(name)).collect();
-        assert_eq!(others, ["health", "units", "udp_receive", "udp_send", "print", "line", "run", "program"]);
+        assert_eq!(
+            others,
+            ["accelerators", "health", "units", "udp_receive", "udp_send", "print", "line", "run", "program"]
+        );
         let refused = |text: &str| check_farm_file("monitor.toml", text).unwrap_err().to_string();
         for (text, why) in [
             (

@@ -22,7 +22,8 @@ use crate::words::Begin;
 /// The timer of all sensors.
 pub(crate) const TIMER: &str = "period";
 /// The sensors of the machine, and that of units.
-pub(crate) const MACHINE: [&str; 4] = ["cpuload", "memory", "network", "disks"];
+pub(crate) const MACHINE: [&str; 5] = ["cpuload", "memory", "network", "disks", ACCELERATORS];
+const ACCELERATORS: &str = "accelerators";
 pub(crate) const UNITS: &str = "units";
 /// The sensor of what is wrong with the machine, its timer, and how often that fires, in microseconds.
 pub(crate) const HEALTH: &str = "health";
@@ -103,7 +104,13 @@ fn back_end(runtime: &mut Runtime, begin: &Begin) -> Result<(), Refusal> {
         link(runtime, (sensor, "out"), (WAVE, sensor))?;
     }
     link(runtime, (WAVE, "out"), ("system", "in"))?;
+    set(runtime, ACCELERATORS, ("file", &begin.cards()))?;
     units(runtime, begin, UNITS)
+}
+
+fn set(runtime: &mut Runtime, stage: &str, (key, value): (&str, &Path)) -> Result<(), Refusal> {
+    let set = Word::Set { key: key.to_owned(), value: value.display().to_string() };
+    runtime.order(Order::Tell(Who::from(stage), set), 0).map(drop)
 }
 
 /// Makes a stage that tells what units use.
@@ -123,8 +130,7 @@ fn programs(runtime: &mut Runtime, begin: &Begin) -> Result<(), Refusal> {
     let create = Order::Create { type_name: program::TYPE.to_owned(), name: Some(program::TYPE.to_owned()) };
     runtime.order(create, 0)?;
     link(runtime, (program::TYPE, program::EVENTS), (TRACE, "in"))?;
-    let set = Word::Set { key: "folder".to_owned(), value: folder.display().to_string() };
-    if let Err(refusal) = runtime.order(Order::Tell(Who::from(program::TYPE), set), 0) {
+    if let Err(refusal) = set(runtime, program::TYPE, ("folder", folder)) {
         starfarm_net::say(&format!("starfarm-agent: nobody hears what programs of units say: {refusal}"));
     }
     Ok(())
@@ -136,9 +142,8 @@ fn health(runtime: &mut Runtime, begin: &Begin, doors: &Doors) -> Result<(), Ref
     let create = Order::Create { type_name: HEALTH.to_owned(), name: Some(HEALTH.to_owned()) };
     runtime.order(create, 0)?;
     link(runtime, (HEALTH, "out"), ("alarm", "in"))?;
-    let folder = begin.running.parent().unwrap_or(Path::new("/")).display().to_string();
-    let set = Word::Set { key: "disk".to_owned(), value: folder };
-    runtime.order(Order::Tell(Who::from(HEALTH), set), 0).map(drop)
+    set(runtime, HEALTH, ("cards", &begin.cards()))?;
+    set(runtime, HEALTH, ("disk", begin.folder()))
 }
 
 fn communication_process(runtime: &mut Runtime, doors: &Doors) -> Result<(), Refusal> {

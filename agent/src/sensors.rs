@@ -5,12 +5,14 @@
 //! | file | holds |
 //! | --- | --- |
 //! | `cpuload`, `memory`, `network`, `disks` | the node |
+//! | `accelerators` | the node's cards |
 //! | `health` | what is wrong with the node |
 //! | `units` | the units of jobs that run on the node |
 //! | `measure` | what all sensors have in common |
 //! | `source`, `text` | files that are read again and again; numbers and words in their text |
 //! | `counters` | counters of things that come and go |
 
+pub mod accelerators;
 mod counters;
 pub mod cpuload;
 pub mod disks;
@@ -25,5 +27,12 @@ pub mod units;
 use starfarm_agent_core::Module;
 
 /// All sensors, as modules of a runtime.
-pub const SENSORS: [Module; 6] =
-    [cpuload::MODULE, memory::MODULE, network::MODULE, disks::MODULE, health::MODULE, units::MODULE];
+pub const SENSORS: [Module; 7] = [
+    cpuload::MODULE,
+    memory::MODULE,
+    network::MODULE,
+    disks::MODULE,
+    accelerators::MODULE,
+    health::MODULE,
+    units::MODULE,
+];

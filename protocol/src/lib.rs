@@ -10,6 +10,7 @@ pub mod bytes;
 pub mod devices;
 mod field;
 pub mod foreign;
+pub mod gauges;
 pub mod ids;
 pub mod interval;
 pub mod job;

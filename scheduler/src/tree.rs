@@ -344,6 +344,7 @@ fn node_usage(figures: &Figures, age_us: u64) -> NodeUsage {
         cpu_cores: of(Metric::Cpu, MILLIONTHS),
         memory_bytes: of(Metric::Memory, 1.0),
         gpu: of(Metric::Gpu, MILLIONTHS),
+        gpu_memory_bytes: of(Metric::GpuMemory, 1.0),
         io_bytes_per_s: of(Metric::Io, 1.0),
         received_bytes_per_s: of(Metric::NetworkReceived, 1.0),
         sent_bytes_per_s: of(Metric::NetworkSent, 1.0),

@@ -2,50 +2,61 @@
 //! memory, temperature and power. A library of a driver may crash or hang, so that a child process asks it, every few
 //! seconds; while there is none, nothing is known.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::Sender;
-use nvml_wrapper::Nvml;
-use nvml_wrapper::enum_wrappers::device::TemperatureSensor;
+use nvml_wrapper::bitmasks::event::EventTypes;
+use nvml_wrapper::enum_wrappers::device::{EccCounter, MemoryError, TemperatureSensor, TemperatureThreshold};
+use nvml_wrapper::{Device, EventSet, Nvml};
+use starfarm_protocol::gauges::Gauge;
 use starfarm_protocol::wire::CardFigures;
 
 use crate::cards::{self, Card, Vendor};
-use crate::devices::{HostWork, Watcher};
+use crate::devices::{HostWork, Said, Watcher};
 use crate::event::Event;
+use crate::held_cards::HeldCards;
 use crate::options::usual_cards;
 
-/// How often the child looks.
-const PERIOD: Duration = Duration::from_secs(3);
+/// How often the child looks, and says what it sees.
+const PERIOD: Duration = Duration::from_secs(1);
 /// A child that says nothing for so long hangs in a driver's library, and is ended.
 const HANGS: Duration = Duration::from_secs(30);
 /// After a child that ended the next one comes so much later.
 const PAUSE: Duration = Duration::from_secs(60);
 
 /// Starts to tell how the cards of the machine do, where there are some.
-pub(crate) fn start(inbox: &Sender<Event>) -> io::Result<()> {
+pub(crate) fn start(inbox: &Sender<Event>, held_cards: Arc<HeldCards>) -> io::Result<()> {
     let (cards, inbox) = (usual_cards(), inbox.clone());
     if cards.is_empty() {
         return Ok(());
     }
-    let models = cards.into_iter().map(|card| CardFigures { model: card.model, ..CardFigures::default() });
-    let models: Vec<_> = models.collect();
-    let watch = move || while watch(&models, &inbox).is_some() {};
+    let unknown = |card: Card| CardFigures { model: card.model, ..CardFigures::default() };
+    let gauge = |figures| Gauge { figures, ..Gauge::default() };
+    let unknown: Vec<_> = cards.into_iter().map(unknown).map(gauge).collect();
+    let tell = move |gauges: Vec<Gauge>| {
+        held_cards.see(gauges.clone());
+        let figures = gauges.into_iter().map(|gauge| gauge.figures).collect();
+        inbox.send(Event::Cards(figures)).ok()
+    };
+    let watch = move || while watch(&unknown, &tell).is_some() {};
     std::thread::Builder::new().name("gauges".into()).spawn(watch).map(drop)
 }
 
 /// Tells how the cards do, for the life of one child; nothing when nobody listens any more.
-fn watch(models: &[CardFigures], inbox: &Sender<Event>) -> Option<()> {
+fn watch(unknown: &[Gauge], tell: &impl Fn(Vec<Gauge>) -> Option<()>) -> Option<()> {
     if let Ok(mut watcher) = Watcher::start(HostWork::Watch) {
-        while let Some(line) = watcher.next(HANGS) {
-            let Ok(figures) = serde_json::from_slice(&line) else { break };
-            inbox.send(Event::Cards(figures)).ok()?;
+        while let Said::Line(line) = watcher.next(HANGS) {
+            let Ok(gauges) = serde_json::from_slice(&line) else { break };
+            tell(gauges)?;
         }
     }
     // What was known is not known any more.
-    inbox.send(Event::Cards(models.to_vec())).ok()?;
+    tell(unknown.to_vec())?;
     std::thread::sleep(PAUSE);
     Some(())
 }
@@ -56,49 +67,124 @@ fn watch(models: &[CardFigures], inbox: &Sender<Event>) -> Option<()> {
 /// That of the pipe.
 pub(crate) fn serve(mut output: File) -> io::Result<()> {
     let cards = usual_cards();
-    let open = || Nvml::builder().lib_path("libnvidia-ml.so.1".as_ref()).init().ok();
-    let (mut nvml, mut opened) = (open(), Instant::now());
-    loop {
-        // A driver may be loaded after us.
-        if nvml.is_none()
-            && opened.elapsed() > PAUSE
-            && cards.iter().any(|card| card.vendor == Vendor::Nvidia)
-        {
-            (nvml, opened) = (open(), Instant::now());
+    let has_nvidia = cards.iter().any(|card| card.vendor == Vendor::Nvidia);
+    let nvml = loop {
+        let nvml = Nvml::builder().lib_path("libnvidia-ml.so.1".as_ref()).init();
+        match nvml {
+            Ok(nvml) => break nvml,
+            Err(_) => without_nvml(&cards, &mut output, if has_nvidia { PAUSE } else { Duration::MAX })?,
         }
-        let figures: Vec<CardFigures> =
-            cards.iter().map(|card| figures(Path::new("/"), card, nvml.as_ref())).collect();
-        let mut line = serde_json::to_vec(&figures)?;
-        line.push(b'\n');
-        output.write_all(&line)?;
-        output.flush()?;
-        std::thread::sleep(PERIOD);
+    };
+    let nvidia = cards.iter().filter(|card| card.vendor == Vendor::Nvidia);
+    let devices: Vec<_> = nvidia.filter_map(|card| device(&nvml, &card.name)).collect();
+    let mut faults = Faults::of(&nvml, &devices);
+    loop {
+        let gauge = |card: &Card| {
+            let mut gauge = gauge(Path::new("/"), card, Some(&nvml));
+            let faults = device(&nvml, &card.name).map_or(0, |device| faults.of_device(&device));
+            if faults > 0 {
+                gauge.uncorrected = Some(gauge.uncorrected.unwrap_or_default() + faults);
+            }
+            gauge
+        };
+        say(&mut output, &cards.iter().map(gauge).collect::<Vec<_>>())?;
+        faults.wait();
     }
 }
 
-fn figures(root: &Path, card: &Card, nvml: Option<&Nvml>) -> CardFigures {
-    let known = match card.vendor {
-        Vendor::Nvidia => nvml.map(|nvml| of_nvml(nvml, &card.name)),
-        Vendor::Amd => cards::amd_folder(root, &card.name).map(|folder| of_files(&folder)),
-        Vendor::Intel => cards::intel_folder(root, &card.name).map(|folder| of_files(&folder)),
-    };
-    CardFigures { model: card.model.clone(), ..known.unwrap_or_default() }
+/// The same without NVIDIA's library, for so long: a driver may be loaded after us.
+fn without_nvml(cards: &[Card], output: &mut File, patience: Duration) -> io::Result<()> {
+    let began = Instant::now();
+    while began.elapsed() < patience {
+        say(output, &cards.iter().map(|card| gauge(Path::new("/"), card, None)).collect::<Vec<_>>())?;
+        std::thread::sleep(PERIOD);
+    }
+    Ok(())
 }
 
-fn of_nvml(nvml: &Nvml, name: &str) -> CardFigures {
-    let device = match name.parse() {
-        Ok(number) => nvml.device_by_index(number),
-        Err(_) => nvml.device_by_uuid(name),
+fn say(output: &mut File, gauges: &[Gauge]) -> io::Result<()> {
+    let mut line = serde_json::to_vec(gauges)?;
+    line.push(b'\n');
+    output.write_all(&line)?;
+    output.flush()
+}
+
+/// Faults of NVIDIA's cards, of which the driver tells as they happen where it can.
+struct Faults<'a> {
+    events: Option<EventSet<'a>>,
+    /// By the card's number in the driver.
+    seen: BTreeMap<u32, u64>,
+}
+
+impl<'a> Faults<'a> {
+    fn of(nvml: &'a Nvml, devices: &[Device<'a>]) -> Self {
+        let wanted = EventTypes::CRITICAL_XID_ERROR | EventTypes::DOUBLE_BIT_ECC_ERROR;
+        let register = |set, device: &Device<'a>| {
+            let can = device.supported_event_types().map_or(EventTypes::empty(), |can| can & wanted);
+            if can.is_empty() { Some(set) } else { device.register_events(can, set).ok() }
+        };
+        let events = nvml.create_event_set().ok().filter(|_| !devices.is_empty());
+        let events = events.and_then(|set| devices.iter().try_fold(set, register));
+        Self { events, seen: BTreeMap::new() }
+    }
+
+    /// Waits until it is time to look again, or until a card has a fault.
+    fn wait(&mut self) {
+        let began = Instant::now();
+        let ms = PERIOD.as_millis() as u32;
+        if let Some(event) = self.events.as_ref().and_then(|events| events.wait(ms).ok()) {
+            let seen = event.device.index().map(|number| self.seen.entry(number).or_default());
+            seen.into_iter().for_each(|seen| *seen += 1);
+            // One that tells of thousands is not shown each.
+            std::thread::sleep(PERIOD / 10);
+        } else {
+            // A driver that cannot wait says so at once.
+            std::thread::sleep(PERIOD.saturating_sub(began.elapsed()));
+        }
+    }
+
+    fn of_device(&self, device: &Device<'_>) -> u64 {
+        let number = if self.seen.is_empty() { None } else { device.index().ok() };
+        number.and_then(|number| self.seen.get(&number)).copied().unwrap_or_default()
+    }
+}
+
+fn gauge(root: &Path, card: &Card, nvml: Option<&Nvml>) -> Gauge {
+    let of_files = |folder: PathBuf| Gauge { figures: of_files(&folder), ..Gauge::default() };
+    let known = match card.vendor {
+        Vendor::Nvidia => nvml.and_then(|nvml| device(nvml, &card.name)).map(|device| of_nvml(&device)),
+        Vendor::Amd => cards::amd_folder(root, &card.name).map(of_files),
+        Vendor::Intel => cards::intel_folder(root, &card.name).map(of_files),
     };
-    let Ok(device) = device else { return CardFigures::default() };
+    let mut gauge = known.unwrap_or_default();
+    gauge.figures.model.clone_from(&card.model);
+    gauge
+}
+
+fn device<'a>(nvml: &'a Nvml, name: &str) -> Option<Device<'a>> {
+    match name.parse() {
+        Ok(number) => nvml.device_by_index(number).ok(),
+        Err(_) => nvml.device_by_uuid(name).ok(),
+    }
+}
+
+fn of_nvml(device: &Device<'_>) -> Gauge {
     let memory = device.memory_info().ok();
-    CardFigures {
+    let figures = CardFigures {
         model: String::new(),
         load: device.utilization_rates().ok().map(|rates| (rates.gpu * 10).min(1_000) as u16),
         memory_used_bytes: memory.as_ref().map(|memory| memory.used),
         memory_bytes: memory.map(|memory| memory.total),
         temperature_c: device.temperature(TemperatureSensor::Gpu).ok().and_then(|of| of.try_into().ok()),
         power_mw: device.power_usage().ok(),
+    };
+    let errors = |of| device.total_ecc_errors(of, EccCounter::Volatile).ok();
+    Gauge {
+        figures,
+        slow_c: device.temperature_threshold(TemperatureThreshold::Slowdown).ok(),
+        stop_c: device.temperature_threshold(TemperatureThreshold::Shutdown).ok(),
+        corrected: errors(MemoryError::Corrected),
+        uncorrected: errors(MemoryError::Uncorrected),
     }
 }
 
@@ -180,7 +266,8 @@ mod tests {
             let file = format!("sys/class/drm/renderD{minor}/device/gpu_busy_percent");
             write(&dir, &file, &format!("{percent}\n"));
         }
-        let loads: Vec<_> = cards::read(&dir.0).iter().map(|card| figures(&dir.0, card, None).load).collect();
+        let loads: Vec<_> =
+            cards::read(&dir.0).iter().map(|card| gauge(&dir.0, card, None).figures.load).collect();
         assert_eq!(loads, [Some(100), Some(800)]);
     }
 }

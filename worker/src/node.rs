@@ -25,7 +25,7 @@ use crate::sessions::{Heard, Identity, Sessions};
 use crate::slot::{Slot, start_slots};
 use crate::sockets::Sockets;
 use crate::state::State;
-use crate::{Options, WorkerError, devices, facts, gauges, stop, verbose};
+use crate::{Options, WorkerError, devices, facts, stop, verbose};
 use starfarm_exec::Warden;
 
 /// Messages that may wait for the main thread.
@@ -463,9 +463,8 @@ fn channels(
     Ok((bulk, orders.transpose().map_err(|e| no("thread", &e))?))
 }
 
-/// What comes from elsewhere than the scheduler: how cards do, signals, the end of the parent.
+/// What comes from elsewhere than the scheduler: signals, the end of the parent.
 fn listen(options: &Options, inbox: &Sender<Event>) -> Result<(), WorkerError> {
-    gauges::start(inbox).map_err(|e| no("thread", &e))?;
     stop::on_signals(inbox.clone())?;
     options.parent_pipe.then(|| stop::on_parents_end(inbox.clone())).transpose().map(drop)
 }

@@ -16,6 +16,8 @@ use crate::cards::Card;
 use crate::contents::Contents;
 use crate::devices::{Alike, DeviceSlot};
 use crate::event::Event;
+use crate::gauges;
+use crate::held_cards::HeldCards;
 use crate::metrics::Metrics;
 use crate::report::Report;
 use crate::run::{Context, Failed, Memory, Programs, Room};
@@ -51,7 +53,7 @@ impl Slot {
     }
 }
 
-/// Starts the threads of all slots. Each ends when its handle is gone.
+/// Starts the threads of all slots, each of which ends when its handle is gone, and the one that tells how cards do.
 pub(crate) fn start_slots(
     options: &Options,
     (kinds, cards): (Vec<Alike>, Vec<Card>),
@@ -75,6 +77,8 @@ pub(crate) fn start_slots(
     let store = Arc::new(Store::open(&inputs, options.store.map_or_else(|| half_of_free(&inputs), Ok)?)?);
     let keep = |most| Failed::open(&state.path("failed"), most).map(Arc::new);
     let failed = options.keep_failed.map(usize::from).map(keep).transpose()?;
+    let held_cards = Arc::new(HeldCards::new(state.farm_path(starfarm_protocol::gauges::FILE), &cards));
+    gauges::start(inbox, Arc::clone(&held_cards))?;
     let (programs, all_cards) = (Arc::new(Programs::default()), Arc::new(cards));
     let (memory, room) = (Memory::default(), Room::default());
     let metrics = if options.no_monitor { None } else { Metrics::open_or_say(&state.path("")) };
@@ -89,7 +93,7 @@ pub(crate) fn start_slots(
         };
         let device = device.map(|device| Mutex::new(device.telling(tell)));
         let (all_cards, cards) = (Arc::clone(&all_cards), Vec::new());
-        let metrics = metrics.clone();
+        let (metrics, held_cards) = (metrics.clone(), Arc::clone(&held_cards));
         let context = Context {
             slot,
             board,
@@ -103,6 +107,7 @@ pub(crate) fn start_slots(
             metrics,
             all_cards,
             cards,
+            held_cards,
         };
         let (programs, report) = (Arc::clone(&programs), Report::new(slot, inbox.clone()));
         let (bundles, to_do) = bounded(1);
@@ -117,7 +122,7 @@ pub(crate) fn start_slots(
 
 /// What the slot does next; none where the worker ends. A sick device is tried again when it is time.
 fn next_bundle(context: &Context, bundles: &Receiver<Bundle>) -> Option<Bundle> {
-    let device = || context.device.as_ref().map(|device| device.lock().expect("a panic ends the process"));
+    let device = || context.device();
     while let Some(again_at) = device().and_then(|device| device.again_at()) {
         match bundles.recv_deadline(again_at) {
             Ok(bundle) => return Some(bundle),
@@ -136,6 +141,11 @@ fn half_of_free(dir: &Path) -> io::Result<u64> {
 fn work(programs: &Programs, mut context: Context, mut report: Report, bundles: &Receiver<Bundle>) {
     while let Some(Bundle { tasks, cards, cancel }) = next_bundle(&context, bundles) {
         context.cards = cards;
+        let held_cards = Arc::clone(&context.held_cards);
+        let _held = match context.device() {
+            Some(device) => held_cards.hold(context.slot, device.card().as_slice()),
+            None => held_cards.hold(context.slot, &context.cards),
+        };
         for task in &tasks {
             if !cancel.is_raised() {
                 programs.run(task, &cancel, &context, &mut report);

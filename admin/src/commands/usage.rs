@@ -16,7 +16,7 @@ pub(super) fn cores(cores: f64) -> String {
 }
 
 /// Cards, as a share of one: "85 %".
-fn cards(cards: f64) -> String {
+pub(super) fn cards(cards: f64) -> String {
     format!("{:.0} %", cards * 100.0)
 }
 
@@ -48,6 +48,7 @@ pub(super) fn of_job(usage: &JobUsage) -> Vec<(&'static str, Cell)> {
         row("cpu cores in use", usage.cpu_cores, cores),
         row("memory in use", usage.memory_bytes, memory),
         row("cards in use", usage.gpu, cards),
+        row("  their memory", usage.gpu_memory_bytes, memory),
         row("input, output", usage.io_bytes_per_s, a_second),
     ];
     let of = format!(
@@ -125,6 +126,7 @@ pub(super) fn of_node(usage: &NodeUsage) -> Vec<(&'static str, Cell)> {
         row("cpu cores in use", usage.cpu_cores, cores),
         row("memory in use", usage.memory_bytes, memory),
         row("cards in use", usage.gpu, cards),
+        row("  their memory", usage.gpu_memory_bytes, memory),
         row("disks", usage.io_bytes_per_s, a_second),
         row("received", usage.received_bytes_per_s, a_second),
         row("sent", usage.sent_bytes_per_s, a_second),

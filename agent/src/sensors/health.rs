@@ -9,10 +9,13 @@
 //! | `memory-errors` | some were corrected in the last 10 minutes | some were not | `/sys/devices/system/edac` |
 //! | `temperature` | a part is at its greatest | it is at its critical one | `/sys/class/hwmon` |
 //! | `fan` | one stands still or is at fault | | `/sys/class/hwmon` |
+//! | `card-temperature` | a card slows down of heat | it is about to stop | the driver's library (NVIDIA) |
+//! | `card-errors` | errors of a card's memory were corrected in the last 10 minutes | some were not, or the driver told of a fault | the driver's library (NVIDIA) |
 //! | `link-errors` | an interface has 10 or more in two looks | | `/sys/class/net` |
 //!
 //! What is bad is over only when it is clearly better: a quarter more is free than where it began, it is 3 K cooler, and so on.
 
+mod cards;
 mod disk;
 mod errors;
 mod found;
@@ -29,6 +32,8 @@ use self::found::{Found, Look};
 use super::measure::{Measure, OUT, PROC, Sensor};
 
 const SYS: &str = "/sys";
+/// What it looks at wherever it is, beside the disk.
+const LOOKS: usize = 5;
 
 /// This sensor.
 pub const MODULE: Module = Module {
@@ -38,19 +43,19 @@ pub const MODULE: Module = Module {
 
 /// One that reads below these folders as if they were /proc and /sys.
 pub fn stage(proc: &Path, sys: &Path) -> Box<dyn Stage> {
-    let looks: [Box<dyn Look>; 5] = [
+    let looks: [Box<dyn Look>; LOOKS] = [
         Box::new(memory::Memory::new(proc)),
         Box::new(errors::MemoryErrors::new(sys)),
         Box::new(hwmon::Temperature::new(sys)),
         Box::new(hwmon::Fan::new(sys)),
         Box::new(errors::LinkErrors::new(sys)),
     ];
-    Box::new(Sensor(Health { disk: disk::Disk::default(), looks, said: BTreeMap::new() }))
+    Box::new(Sensor(Health { disk: disk::Disk::default(), looks: looks.into(), said: BTreeMap::new() }))
 }
 
 struct Health {
     disk: disk::Disk,
-    looks: [Box<dyn Look>; 5],
+    looks: Vec<Box<dyn Look>>,
     /// How bad each is, as it was said last.
     said: BTreeMap<&'static str, AlarmLevel>,
 }
@@ -87,6 +92,13 @@ impl Measure for Health {
                 self.disk = disk::Disk::of(PathBuf::from(value));
                 Ok(())
             }
+            "cards" if self.looks.len() == LOOKS => {
+                let cards = cards::Cards::of(PathBuf::from(value));
+                self.looks.push(Box::new(cards::CardTemperature(cards.clone())));
+                self.looks.push(Box::new(cards::CardErrors::of(cards)));
+                Ok(())
+            }
+            "cards" => Err("`cards` of `health` is set already".to_owned()),
             _ => Err(format!("`health` has no setting `{key}`, but `disk`, a folder of the disk to look at")),
         }
     }

@@ -7,6 +7,7 @@
 //! | CPU time of a program | its process and all descendants, those that have ended included once somebody has waited for them, and daemons of it that others have inherited | what such a daemon used between the last look and its end; of a process that ignores its children's ends, theirs |
 //! | CPU time in a thread | the worker's thread, and no other: what a driver's threads do for it is the node's | |
 //! | memory | resident pages of all its processes; what several of them share counts for each, so a sum may be more than there is | what is swapped out; a unit in a thread has the worker's memory, so it is not known |
+//! | cards | load and memory in use of the cards that it has, as `cards.json` beside `running` says; of one that several units share, each has an equal part | what it does on a card that it was not given |
 //! | I/O | read from disks and written to them, as far as the processes may be looked at | what it did between the last look and its end; what the system holds in memory is written when the system likes |
 //!
 //! The system counts a process's CPU time in ticks, of 10 ms as a rule: a difference is off by one at most, and they do not add
@@ -20,16 +21,19 @@ mod family;
 mod proc;
 mod processes;
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use starfarm_agent_core::running::{Accounts, Record, Usage, Used};
-use starfarm_agent_core::{Context, Message, Module, Stage, Type, ids};
+use starfarm_agent_core::{Context, Message, Module, Stage, Summary, Type, ids};
+use starfarm_protocol::gauges::{self, Gauges};
 use starfarm_protocol::ids::{FarmId, JobId};
 use starfarm_protocol::metric::Metric;
-use starfarm_protocol::running::{Runs, slots};
+use starfarm_protocol::running::{Runs, Slot, slots};
 
 use crate::program;
 
+use super::accelerators;
 use super::measure::{Measure, OUT, PROC, Sensor};
 use super::source::Source;
 use processes::Processes;
@@ -41,9 +45,19 @@ pub const MODULE: Module =
 /// One that reads below this folder as if it were /proc.
 pub fn stage(proc: &Path) -> Box<dyn Stage> {
     let (accounts, processes) = (Accounts::default(), Processes::new(proc));
-    let (running, farm, records) = (None, None, Vec::new());
+    let (running, cards, farm, records) = (None, None, None, Vec::new());
     let (jobs, metrics) = (Jobs::default(), u64::MAX);
-    Box::new(Sensor(Units { running, farm, records, accounts, processes, looked_us: 0, jobs, metrics }))
+    Box::new(Sensor(Units {
+        running,
+        cards,
+        farm,
+        records,
+        accounts,
+        processes,
+        looked_us: 0,
+        jobs,
+        metrics,
+    }))
 }
 
 /// A record that says nothing may just be written: it is read so often.
@@ -53,6 +67,8 @@ const NUMBERS_LAST_US: u64 = 10_000_000;
 
 struct Units {
     running: Option<Source>,
+    /// The file beside it that says how cards do.
+    cards: Option<PathBuf>,
     farm: Option<FarmId>,
     records: Vec<Record>,
     accounts: Accounts,
@@ -132,7 +148,9 @@ impl Measure for Units {
             self.accounts = Accounts::default();
             return;
         }
-        let Self { accounts, processes, records, jobs, metrics, .. } = self;
+        let Self { accounts, processes, records, jobs, metrics, cards, .. } = self;
+        let cards = cards.as_deref().and_then(accelerators::read);
+        let cards = cards.map(|cards| of_cards(&cards, records)).unwrap_or_default();
         let usages = accounts.look(records, now_us, |n, slot| match slot.runs {
             Runs::Process(_) => processes.used(n),
             Runs::Thread(number) => Used { cpu_us: processes.thread_cpu_us(number), ..Used::default() },
@@ -140,7 +158,7 @@ impl Measure for Units {
         });
         for usage in usages.iter().filter(|usage| jobs.has(usage.job)) {
             context.emit(OUT, |message| {
-                put(usage, *metrics, message);
+                put(usage, cards.get(&usage.job), *metrics, message);
                 program::put(usage.job, now_us, message);
             });
         }
@@ -152,6 +170,7 @@ impl Measure for Units {
             "running" if self.running.is_some() => is_set(),
             "running" if !value.starts_with('/') => Err(format!("`{value}` is no absolute path")),
             "running" => {
+                self.cards = Path::new(value).parent().map(|folder| folder.join(gauges::FILE));
                 self.running = Some(Source::at(value.into()));
                 Ok(())
             }
@@ -181,10 +200,35 @@ impl Measure for Units {
     }
 }
 
-fn put(usage: &Usage, metrics: u64, message: &mut Message<'_>) {
+/// Load and memory of the cards that units have.
+type OfCards = [Option<Summary>; 2];
+
+/// The same by job, of the units that run and have cards.
+fn of_cards(cards: &Gauges, records: &[Record]) -> BTreeMap<JobId, OfCards> {
+    let mut jobs: BTreeMap<JobId, OfCards> = BTreeMap::new();
+    for (slot, record) in records.iter().enumerate() {
+        let unit = record.as_ref().ok().and_then(Option::as_ref).and_then(Slot::unit);
+        let Some(((job, _), share)) = unit.zip(cards.share(slot)) else { continue };
+        let of_job = jobs.entry(job).or_default();
+        for (sum, value) in of_job.iter_mut().zip([share.load, share.memory_bytes]) {
+            let value = value.map(Summary::of);
+            *sum = sum.zip(value).map(|(sum, value)| sum.and(value)).or(*sum).or(value);
+        }
+    }
+    jobs
+}
+
+fn put(usage: &Usage, cards: Option<&OfCards>, metrics: u64, message: &mut Message<'_>) {
     message.put_number(ids::JOB, usage.job.0);
     message.put_number(ids::UNITS, usage.units);
-    let figures = [(Metric::Cpu, usage.cpu), (Metric::Memory, usage.memory), (Metric::Io, usage.io)];
+    let [load, card_memory] = cards.copied().unwrap_or_default();
+    let figures = [
+        (Metric::Cpu, usage.cpu),
+        (Metric::Memory, usage.memory),
+        (Metric::Io, usage.io),
+        (Metric::Gpu, load),
+        (Metric::GpuMemory, card_memory),
+    ];
     for (metric, summary) in figures {
         if let Some(summary) = summary
             && metrics & (1 << metric as u8) != 0

@@ -40,6 +40,9 @@ pub struct JobUsage {
     pub memory_bytes: Option<Spread>,
     /// Load of cards: 1 is a whole one.
     pub gpu: Option<Spread>,
+    /// Memory of cards in use, in bytes.
+    #[serde(default)]
+    pub gpu_memory_bytes: Option<Spread>,
     /// Read and written, in bytes a second.
     pub io_bytes_per_s: Option<Spread>,
     /// Figures that programs give, by their names.
@@ -100,6 +103,9 @@ pub struct NodeUsage {
     pub memory_bytes: Option<f64>,
     /// Load of cards: 1 is a whole one.
     pub gpu: Option<f64>,
+    /// Memory of cards in use, in bytes.
+    #[serde(default)]
+    pub gpu_memory_bytes: Option<f64>,
     /// Read from and written to disks, in bytes a second.
     pub io_bytes_per_s: Option<f64>,
     /// Received from the network, in bytes a second.

@@ -120,6 +120,7 @@ fn job_usage(job: &JobFigures) -> admin::JobUsage {
         cpu_cores: of(Metric::Cpu, MILLIONTHS),
         memory_bytes: of(Metric::Memory, 1.0),
         gpu: of(Metric::Gpu, MILLIONTHS),
+        gpu_memory_bytes: of(Metric::GpuMemory, 1.0),
         io_bytes_per_s: of(Metric::Io, 1.0),
         named: job.named.iter().map(|(name, amount)| (name.to_owned(), spread_of(amount))).collect(),
         units: job.units,

@@ -89,8 +89,10 @@ fn what_no_node_has_waits_and_is_explained() {
 
 /// A library in the place of NVIDIA's that knows one card by its name; it ends whoever asks where `crash` is set.
 const NVML: &str = r#"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 typedef struct { unsigned int gpu, memory; } rates;
 typedef struct { unsigned int version; unsigned long long total, reserved, free, used; } memory;
 int nvmlInit_v2(void) { return 0; }
@@ -103,17 +105,52 @@ int nvmlDeviceGetHandleByUUID(const char *name, void **device)
 }
 int nvmlDeviceGetUtilizationRates(void *device, rates *out) { out->gpu = 87; out->memory = 3; return 0; }
 int nvmlDeviceGetMemoryInfo_v2(void *device, memory *out) { out->total = 1ull << 34; out->used = 1ull << 33; return 0; }
-int nvmlDeviceGetTemperature(void *device, int sensor, unsigned int *out) { *out = 64; return 0; }
+int nvmlDeviceGetTemperature(void *device, int sensor, unsigned int *out)
+{
+    *out = 64;
+    if (getenv("hot")) {
+        FILE *file = fopen(getenv("hot"), "r");
+        if (file) { *out = 97; fclose(file); }
+    }
+    return 0;
+}
+int nvmlDeviceGetTemperatureThreshold(void *device, int which, unsigned int *out) { *out = which ? 90 : 95; return 0; }
+int nvmlDeviceGetIndex(void *device, unsigned int *out) { *out = 0; return 0; }
+int nvmlEventSetCreate(void **set) { *set = 0; return 0; }
+int nvmlEventSetFree(void *set) { return 0; }
+int nvmlDeviceGetSupportedEventTypes(void *device, unsigned long long *out) { *out = 8; return 0; }
+int nvmlDeviceRegisterEvents(void *device, unsigned long long types, void *set) { return types == 8 ? 0 : 2; }
+typedef struct { void *device; unsigned long long type, data; unsigned int instance, compute; } event;
+int nvmlEventSetWait_v2(void *set, event *out, unsigned int ms)
+{
+    static int told;
+    memset(out, 0, sizeof *out);
+    if (!told && getenv("xid") && !access(getenv("xid"), R_OK)) {
+        told = 1;
+        out->device = "GPU-one";
+        out->type = 8;
+        out->data = 79;
+        return 0;
+    }
+    usleep(ms * 1000);
+    return 10;
+}
 "#;
+
+/// The library, built.
+fn nvml(dir: &TempDir) -> String {
+    let (source, library) = (dir.write("nvml.c", NVML), dir.path().join("libnvidia-ml.so.1"));
+    let built = Command::new("cc").args(["-shared", "-fPIC", "-o"]).args([&library, &source]).status();
+    assert!(built.unwrap().success(), "a linker is there, or this test would not be");
+    dir.path().to_str().unwrap().to_owned()
+}
 
 #[test]
 fn what_the_drivers_of_cards_say_is_shown_and_what_they_do_not_say_is_absent() {
     let mut farm = Farm::start();
     let dir = TempDir::new();
-    let (source, library) = (dir.write("nvml.c", NVML), dir.path().join("libnvidia-ml.so.1"));
-    let built = Command::new("cc").args(["-shared", "-fPIC", "-o"]).args([&library, &source]).status();
-    assert!(built.unwrap().success(), "a linker is there, or this test would not be");
-    let library = dir.path().to_str().unwrap();
+    let library = nvml(&dir);
+    let library = library.as_str();
     let unknown = json!({ "model": "Nvidia", "load": null, "memory_used_bytes": null, "memory_bytes": null,
         "temperature_c": null, "power_mw": null });
     let mut known = unknown.clone();
@@ -139,4 +176,46 @@ fn what_the_drivers_of_cards_say_is_shown_and_what_they_do_not_say_is_absent() {
     farm.wait(&id).exits(0);
     let table = farm.cli(&["node", "show", "a"]).exits(0).stdout.clone();
     assert!(table.contains("0: Nvidia: 87 %, 8.0 GiB of 16.0 GiB, 64 °C"), "{table}");
+}
+
+#[test]
+fn jobs_and_machines_have_the_load_of_their_cards_and_what_is_wrong_with_a_card_is_an_alarm() {
+    let mut farm = Farm::start();
+    let dir = TempDir::new();
+    let library = nvml(&dir);
+    let [hot, xid] = ["hot", "xid"].map(|name| dir.path().join(name).display().to_string());
+    let env = [("LD_LIBRARY_PATH", library.as_str()), ("hot", &hot), ("xid", &xid)];
+    add_with(&mut farm, "a", "GPU-one,GPU-two", &["--slots", "3"], &env);
+    farm.until_nodes_up(1);
+    // Two share the card whose load is known; one has none.
+    let halves = farm.submit(&["--range", "0..2", "--gpus", "0.5", "--", "sleep", "600", "{}"]);
+    let without = farm.submit(&["--range", "0..1", "--", "sleep", "600", "{}"]);
+    until("the job has the load of its card", || {
+        let gpu = farm.job(&halves)["usage"]["gpu"].clone();
+        gpu == json!({ "min": 0.435, "avg": 0.435, "max": 0.435, "sum": 0.87 })
+    });
+    until("the machine has that of its cards", || {
+        farm.ask(&["node", "show", "a"])["nodes"][0]["usage"]["gpu"] == 0.87
+    });
+    let told = farm.cli(&["monitor", "show", "--job", &halves]).exits(0).stdout.clone();
+    assert!(told.contains("gpu-memory"), "{told}");
+    until("the other job is measured", || farm.job(&without)["usage"]["units"] == 1);
+    assert_eq!(farm.job(&without)["usage"]["gpu"], json!(null));
+    let alarm = |sensor: &str| {
+        let alarms = farm.ask(&["monitor", "alarms"]);
+        let mut all = alarms["alarms"].as_array().unwrap().iter();
+        all.find(|alarm| alarm["sensor"] == sensor).map(|alarm| alarm["text"].as_str().unwrap().to_owned())
+    };
+    assert_eq!((alarm("card-temperature"), alarm("card-errors")), (None, None));
+    std::fs::write(&hot, "").unwrap();
+    std::fs::write(&xid, "").unwrap();
+    until("the card is too hot", || {
+        alarm("card-temperature").is_some_and(|text| text == "card 0 (Nvidia) is at 97 degrees Celsius")
+    });
+    until("the card has a fault", || {
+        alarm("card-errors")
+            .is_some_and(|text| text.starts_with("1 errors of card 0 (Nvidia), not corrected"))
+    });
+    std::fs::remove_file(&hot).unwrap();
+    until("the card is cool again", || alarm("card-temperature").is_none());
 }

@@ -1,7 +1,7 @@
 //! What an executor is to a slot, and what every executor has at hand.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use starfarm_worker_core::Task;
 
@@ -12,6 +12,7 @@ use crate::board::Board;
 use crate::cards::Card;
 use crate::contents::Contents;
 use crate::devices::DeviceSlot;
+use crate::held_cards::HeldCards;
 use crate::metrics::Metrics;
 use crate::report::Report;
 use crate::store::Store;
@@ -43,10 +44,19 @@ pub(crate) struct Context {
     /// The cards of this worker, and the numbers of those that the slot's tasks have now.
     pub(crate) all_cards: Arc<Vec<Card>>,
     pub(crate) cards: Vec<u16>,
+    /// Where the monitor learns who has them.
+    pub(crate) held_cards: Arc<HeldCards>,
     /// Where programs tell figures of their own; none where nobody wants any.
     pub(crate) metrics: Option<Arc<Metrics>>,
     /// Keeps those of units that fail, where a person wants that.
     pub(crate) failed: Option<Arc<Failed>>,
+}
+
+impl Context {
+    /// The device of the slot, if it is one.
+    pub(crate) fn device(&self) -> Option<MutexGuard<'_, DeviceSlot>> {
+        self.device.as_ref().map(|device| device.lock().expect("a panic ends the process"))
+    }
 }
 
 #[cfg(test)]
@@ -85,6 +95,7 @@ pub(super) mod testing {
             device,
             failed,
             metrics: None,
+            held_cards: Arc::new(HeldCards::new(dir.0.join("cards.json"), &[])),
             all_cards,
             cards,
         };

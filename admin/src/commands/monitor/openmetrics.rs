@@ -33,7 +33,7 @@ pub(super) fn text(all: &[Series]) -> String {
     let mut out = String::new();
     let job = |series: &Series| series.job.map(|job| job.0.to_string()).unwrap_or_default();
     let node = |series: &Series| escaped(series.node.as_deref().unwrap_or_default());
-    for metric in &[Metric::Cpu, Metric::Memory, Metric::Gpu, Metric::Io] {
+    for metric in &[Metric::Cpu, Metric::Memory, Metric::Gpu, Metric::GpuMemory, Metric::Io] {
         let of = all.iter().filter(|series| series.job.is_some() && series.metric == metric.word());
         let lines: Vec<_> = of
             .flat_map(|series| {

@@ -102,12 +102,13 @@ pub(super) fn newest(client: &mut Client, about: &About) -> Result<Vec<Series>, 
 }
 
 fn of_job(id: JobId, usage: &JobUsage) -> Vec<Series> {
-    let JobUsage { cpu_cores, memory_bytes, gpu, io_bytes_per_s, units, from, of, age_seconds, .. } = *usage;
+    let JobUsage { units, from, of, age_seconds, .. } = *usage;
     let known = [
-        (Metric::Cpu, cpu_cores),
-        (Metric::Memory, memory_bytes),
-        (Metric::Gpu, gpu),
-        (Metric::Io, io_bytes_per_s),
+        (Metric::Cpu, usage.cpu_cores),
+        (Metric::Memory, usage.memory_bytes),
+        (Metric::Gpu, usage.gpu),
+        (Metric::GpuMemory, usage.gpu_memory_bytes),
+        (Metric::Io, usage.io_bytes_per_s),
     ];
     let known = known.into_iter().filter_map(|(metric, spread)| Some((metric.word().into(), spread?)));
     let named = usage.named.iter().map(|(name, spread)| (name.clone().into(), *spread));
@@ -123,6 +124,7 @@ fn of_node(name: &str, usage: &NodeUsage) -> Vec<Series> {
         (Metric::Cpu, usage.cpu_cores),
         (Metric::Memory, usage.memory_bytes),
         (Metric::Gpu, usage.gpu),
+        (Metric::GpuMemory, usage.gpu_memory_bytes),
         (Metric::Io, usage.io_bytes_per_s),
         (Metric::NetworkReceived, usage.received_bytes_per_s),
         (Metric::NetworkSent, usage.sent_bytes_per_s),

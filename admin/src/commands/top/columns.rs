@@ -112,6 +112,9 @@ impl Row for JobInfo {
         number("memory", 9, |job: &JobInfo, _, _| known(memory_of(job), usage::memory))
             .sorts(|a, b| most(memory_of(a)).total_cmp(&most(memory_of(b))))
             .from(112),
+        number("cards", 7, |job: &JobInfo, _, _| known(cards_of(job), usage::cards))
+            .sorts(|a, b| most(cards_of(a)).total_cmp(&most(cards_of(b))))
+            .from(128),
         number("failed", 7, |job: &JobInfo, _, _| human::units(job.units_failed).into())
             .sorts(|a, b| b.units_failed.cmp(&a.units_failed))
             .from(72),
@@ -158,6 +161,10 @@ impl Row for NodeInfo {
             known(node.usage.as_ref().and_then(|of| of.memory_bytes), usage::memory)
         })
         .from(120),
+        number("cards", 7, |node: &NodeInfo, _, _| {
+            known(node.usage.as_ref().and_then(|of| of.gpu), usage::cards)
+        })
+        .from(128),
         number("queue", 9, |node: &NodeInfo, _, _| format!("{}/{}", node.tasks, node.tasks_queued).into())
             .sorts(|a, b| b.tasks.cmp(&a.tasks)),
         number("speed", 7, |node: &NodeInfo, _, _| human::count(node.power).into())
@@ -207,6 +214,10 @@ fn cores_of(job: &JobInfo) -> Option<f64> {
 
 fn memory_of(job: &JobInfo) -> Option<f64> {
     job.usage.as_ref()?.memory_bytes.map(|bytes| bytes.sum)
+}
+
+fn cards_of(job: &JobInfo) -> Option<f64> {
+    job.usage.as_ref()?.gpu.map(|cards| cards.sum)
 }
 
 fn count(count: u64) -> Line<'static> {

@@ -1,4 +1,4 @@
-//! Errors that the kernel counts: of memory (EDAC), and of network interfaces.
+//! Errors that somebody counts: the kernel those of memory (EDAC) and of network interfaces.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use starfarm_protocol::link::AlarmLevel;
 
 use super::found::{Found, Look};
 
-/// After the last error of memory all is well again after so long.
+/// All is well again so long after the last error.
 const QUIET_US: u64 = 600_000_000;
 /// Errors of an interface between two looks that are too many.
 const LINK_ERRORS: u64 = 10;
@@ -27,16 +27,48 @@ pub(super) fn folders(of: &Path, prefix: &str) -> Vec<PathBuf> {
     all
 }
 
-pub(super) struct MemoryErrors {
-    folder: PathBuf,
-    /// Corrected ones and others, as they were counted last, and when the last of each came.
+/// Errors that something counts: corrected ones, and others.
+#[derive(Default)]
+pub(super) struct Errors {
+    /// As they were counted last, and when the last of each came.
     counted: Option<[u64; 2]>,
     last_us: [Option<u64>; 2],
 }
 
+impl Errors {
+    /// So many are counted now; `text` says how many those are, and of which kind. Nothing at the first look, which has nothing
+    /// before it.
+    pub(super) fn look(
+        &mut self,
+        counted: [u64; 2],
+        now_us: u64,
+        text: impl Fn(u64, &str) -> String,
+    ) -> Option<Found> {
+        let before = self.counted.replace(counted)?;
+        for at in 0..2 {
+            if counted[at] > before[at] {
+                self.last_us[at] = Some(now_us);
+            }
+        }
+        let is_recent = |at: usize| self.last_us[at].is_some_and(|last_us| last_us + QUIET_US > now_us);
+        Some(if is_recent(1) {
+            Found::bad(AlarmLevel::Critical, counted[1] as f64, text(counted[1], "not corrected"))
+        } else if is_recent(0) {
+            Found::bad(AlarmLevel::Warning, counted[0] as f64, text(counted[0], "corrected"))
+        } else {
+            Found::well()
+        })
+    }
+}
+
+pub(super) struct MemoryErrors {
+    folder: PathBuf,
+    errors: Errors,
+}
+
 impl MemoryErrors {
     pub(super) fn new(sys: &Path) -> Self {
-        Self { folder: sys.join("devices/system/edac/mc"), counted: None, last_us: [None; 2] }
+        Self { folder: sys.join("devices/system/edac/mc"), errors: Errors::default() }
     }
 
     fn count(&self) -> Option<[u64; 2]> {
@@ -55,23 +87,9 @@ impl Look for MemoryErrors {
     }
 
     fn look(&mut self, _: Option<AlarmLevel>, now_us: u64) -> Option<Found> {
-        let counted = self.count()?;
-        let before = self.counted.replace(counted)?;
-        for at in 0..2 {
-            if counted[at] > before[at] {
-                self.last_us[at] = Some(now_us);
-            }
-        }
-        let is_recent = |at: usize| self.last_us[at].is_some_and(|last_us| last_us + QUIET_US > now_us);
         let text =
             |count: u64, kind: &str| format!("{count} errors of memory, {kind}, since the machine started");
-        Some(if is_recent(1) {
-            Found::bad(AlarmLevel::Critical, counted[1] as f64, text(counted[1], "not corrected"))
-        } else if is_recent(0) {
-            Found::bad(AlarmLevel::Warning, counted[0] as f64, text(counted[0], "corrected"))
-        } else {
-            Found::well()
-        })
+        self.errors.look(self.count()?, now_us, text)
     }
 }
 
