@@ -36,7 +36,7 @@ mod graph;
 // The functions of modules in C are called there.
 #[allow(unsafe_code)]
 mod library;
-mod lines;
+pub mod lines;
 pub mod measure;
 mod own;
 mod pace;

@@ -7,7 +7,7 @@ const LINE_BYTES_MAX: usize = 4_096;
 
 /// What was printed and is no whole line yet.
 #[derive(Default)]
-pub(crate) struct Lines {
+pub struct Lines {
     rest: Vec<u8>,
     /// The line is too long: what comes before its end is passed over.
     passes_over: bool,
@@ -15,7 +15,7 @@ pub(crate) struct Lines {
 
 impl Lines {
     /// More was printed; `take` hears each value by its name. Returns the number of lines that were none.
-    pub(crate) fn read(&mut self, mut bytes: &[u8], mut take: impl FnMut(&str, f64)) -> u64 {
+    pub fn read(&mut self, mut bytes: &[u8], mut take: impl FnMut(&str, f64)) -> u64 {
         let mut bad = 0;
         while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
             let (piece, after) = (&bytes[..end], &bytes[end + 1..]);

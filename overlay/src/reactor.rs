@@ -12,6 +12,7 @@ use std::time::Duration;
 use mio::net::{TcpListener, TcpStream};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
+use socket2::SockRef;
 use starfarm_overlay_core::lanes::Lane;
 use starfarm_overlay_core::pipe::{End, LOOK_US, LinkId, Links};
 use starfarm_overlay_core::sending::Sending;
@@ -47,6 +48,8 @@ const WATCHES: usize = 1_024;
 const LISTENER: Token = Token(WATCHES + 1);
 /// Callers that have not shaken hands yet, at most: the oldest makes room.
 const STRANGERS_MAX: usize = 256;
+/// Bytes of a link that the system holds and has not sent, at most.
+const AHEAD_BYTES: u32 = 64 << 10;
 /// Events of a turn.
 const EVENTS: usize = 1_024;
 
@@ -105,7 +108,9 @@ impl Reactor {
     /// It cannot be watched.
     pub fn watch(&self, fd: RawFd, watch: Watch) -> io::Result<()> {
         assert!(watch.0 < WATCHES, "watches are few");
-        self.poll.registry().register(&mut SourceFd(&fd), Token(1 + watch.0), Interest::READABLE)
+        // Some files of the kernel tell what is urgent only.
+        let interest = Interest::READABLE | Interest::PRIORITY;
+        self.poll.registry().register(&mut SourceFd(&fd), Token(1 + watch.0), interest)
     }
 
     /// Watches a file no more, for the time being.
@@ -144,6 +149,8 @@ impl Reactor {
         self.next += 1;
         // Nagle's pause would be longer than many of our messages are young.
         let _ = link.socket.set_nodelay(true);
+        // What the system holds stands before a beat or an alarm.
+        let _ = SockRef::from(&link.socket).set_tcp_notsent_lowat(AHEAD_BYTES);
         let interest = Interest::READABLE | Interest::WRITABLE;
         self.poll.registry().register(&mut link.socket, Token(id.0 as usize), interest)?;
         self.links.insert(id, link);

@@ -126,4 +126,7 @@ pub(crate) struct Dispatch {
     /// Write no XML log: shows what it costs
     #[arg(long)]
     pub(crate) no_log: bool,
+    /// Keep no monitoring tree, and run no agents: shows what they cost
+    #[arg(long)]
+    pub(crate) no_monitor: bool,
 }

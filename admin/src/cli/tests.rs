@@ -81,7 +81,7 @@ fn the_names_of_the_contract() {
         starfarm tree form --strategy --fanout --topology
         starfarm plan --slots --nodes --speed --size --target-seconds --tasks
         starfarm bench
-        starfarm bench dispatch --tasks --nodes --slots --no-journal --no-log
+        starfarm bench dispatch --tasks --nodes --slots --no-journal --no-log --no-monitor
         starfarm bench udp --rate --seconds --senders --values --buffer --mean
         starfarm bench tree --shape --rounds
         starfarm job-file

@@ -21,7 +21,10 @@ pub(crate) fn run(context: &mut Context, subject: Subject) -> Result<(), Failure
     let mut said = Said::from(client.explain(subject.clone())?);
     match subject {
         // It may have been deleted in between.
-        Subject::Job(id) => said = client.job(id).map_or(said.clone(), |job| said.and_uses(&job)),
+        Subject::Job(id) => {
+            said = client.job(id).map_or(said.clone(), |job| said.and_uses(&job));
+            said = client.alarms().map_or(said.clone(), |known| said.and_alarms_of_all(&known.alarms));
+        }
         // A farm may have no monitor.
         Subject::Node(name) => {
             said = client.alarms().map_or(said.clone(), |known| said.and_alarms(&name, &known.alarms));
@@ -192,23 +195,39 @@ mod tests {
         assert_eq!(explanation().and_uses(&JobInfo::default()), explanation(), "nothing is known");
     }
 
-    #[test]
-    fn a_node_tells_of_its_own_alarms() {
-        let alarm = |node: &str| AlarmInfo {
+    fn alarm(node: &str, level: AlarmLevel) -> AlarmInfo {
+        AlarmInfo {
             id: "7-disk-1".into(),
             node: node.into(),
             sensor: "disk".into(),
-            level: AlarmLevel::Critical,
+            level,
             value: None,
             text: "it is full".into(),
             since_seconds: 1.0,
             paths: 1,
             reacted: false,
-        };
-        let said = explanation().and_alarms("lab-7", &[alarm("lab-7"), alarm("lab-8")]);
+        }
+    }
+
+    #[test]
+    fn a_node_tells_of_its_own_alarms() {
+        let alarms = ["lab-7", "lab-8"].map(|node| alarm(node, AlarmLevel::Critical));
+        let said = explanation().and_alarms("lab-7", &alarms);
         assert_eq!(said.facts.len(), explanation().facts.len() + 1);
         let last = said.facts.last().unwrap();
         assert_eq!((&*last.name, &*last.value), ("alarm", "disk, critical: it is full"));
+    }
+
+    #[test]
+    fn a_job_tells_of_the_worst_alarms_of_all_nodes() {
+        let mut alarms: Vec<_> = (0..9).map(|n| alarm(&format!("n{n}"), AlarmLevel::Critical)).collect();
+        alarms.push(alarm("n9", AlarmLevel::Warning));
+        let said = explanation().and_alarms_of_all(&alarms);
+        let facts = &said.facts[explanation().facts.len()..];
+        assert_eq!((facts.len(), &*facts[0].name), (9, "alarm"));
+        assert_eq!(facts[0].value, "n0, disk, critical: it is full");
+        assert_eq!(facts[8].value, "and 2 more: `starfarm monitor alarms` lists them");
+        assert_eq!(explanation().and_alarms_of_all(&[]), explanation());
     }
 
     #[test]

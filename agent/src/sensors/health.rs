@@ -1,11 +1,12 @@
-//! `health`: what is wrong with the machine. Whenever its timer fires it looks at the file system of the worker's state, at
+//! `health`: what is wrong with the machine. Whenever its timer fires, and when the kernel tells of its devices or of pressure on
+//! memory, it looks at the file system of the worker's state, at
 //! memory, at what memory, fans and network interfaces report of errors, and at temperatures. For each it says how bad it is: at
 //! first if it is bad, and whenever that changes. What cannot be read is not bad.
 //!
 //! | sensor | warning | critical | read from |
 //! | --- | --- | --- | --- |
 //! | `disk` | 5 % or 1 GiB is free, whichever is less | 1 % or 256 MiB | `statvfs` |
-//! | `memory` | 5 % is available, or all processes wait for it 20 % of the time | 2 %, or 60 % | `/proc/meminfo`, `/proc/pressure/memory` |
+//! | `memory` | 5 % is available, or all processes wait for it 20 % of the time, or one of two seconds | 2 %, or 60 % | `/proc/meminfo`, `/proc/pressure/memory` |
 //! | `memory-errors` | some were corrected in the last 10 minutes | some were not | `/sys/devices/system/edac` |
 //! | `temperature` | a part is at its greatest | it is at its critical one | `/sys/class/hwmon` |
 //! | `fan` | one stands still or is at fault | | `/sys/class/hwmon` |
@@ -21,11 +22,12 @@ mod errors;
 mod found;
 mod hwmon;
 mod memory;
+mod wake;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use starfarm_agent_core::{Context, Module, Stage, Type, ids};
+use starfarm_agent_core::{Context, Hook, Module, Stage, Type, Word, ids};
 use starfarm_protocol::link::AlarmLevel;
 
 use self::found::{Found, Look};
@@ -50,7 +52,43 @@ pub fn stage(proc: &Path, sys: &Path) -> Box<dyn Stage> {
         Box::new(hwmon::Fan::new(sys)),
         Box::new(errors::LinkErrors::new(sys)),
     ];
-    Box::new(Sensor(Health { disk: disk::Disk::default(), looks: looks.into(), said: BTreeMap::new() }))
+    let (disk, looks, said) = (disk::Disk::default(), looks.into(), BTreeMap::new());
+    let (proc, wakers) = (proc.to_owned(), wake::Wakers::default());
+    Box::new(Woken { sensor: Sensor(Health { disk, looks, said }), proc, wakers })
+}
+
+/// It looks when it is time, and when it is woken.
+struct Woken {
+    sensor: Sensor<Health>,
+    proc: PathBuf,
+    wakers: wake::Wakers,
+}
+
+impl Stage for Woken {
+    fn edge_made(&mut self, hook: Hook<'_>) -> Result<(), String> {
+        self.sensor.edge_made(hook)
+    }
+
+    fn told(&mut self, word: &Word, context: &mut Context<'_>) -> Result<(), String> {
+        match word {
+            Word::Ready => {
+                if self.wakers.wake(context.now_us()) {
+                    self.sensor.0.measure(context);
+                }
+                return Ok(());
+            }
+            // Whoever says where that is has made it for this machine.
+            Word::Set { key, .. } if key == "disk" => self.wakers.open(&self.proc, context),
+            Word::Set { key, value } if key == "cards" => {
+                Path::new(value)
+                    .parent()
+                    .into_iter()
+                    .for_each(|folder| self.wakers.open_folder(folder, context));
+            }
+            _ => {}
+        }
+        self.sensor.told(word, context)
+    }
 }
 
 struct Health {

@@ -70,6 +70,7 @@ impl Farm {
             let mut arguments =
                 worker_arguments(&state, &own, &format!("bench-{number}"), (Some(dispatch.slots), None));
             arguments.extend(dispatch.no_seal.then(|| "--no-seal".into()));
+            arguments.extend(dispatch.no_monitor.then(|| "--no-monitor".into()));
             Daemon::start(&arguments, &folder.0.join(format!("w{number}.log")))
         };
         let workers = (0..dispatch.nodes).map(start).collect::<Result<_, _>>()?;
@@ -128,6 +129,7 @@ fn scheduler_arguments(state: &Path, dispatch: &Dispatch) -> Vec<OsString> {
     arguments.extend(dispatch.no_journal.then(|| "--no-journal".into()));
     arguments.extend(dispatch.no_log.then(|| "--no-log".into()));
     arguments.extend(dispatch.no_seal.then(|| "--no-seal".into()));
+    arguments.extend(dispatch.no_monitor.then(|| "--no-monitor".into()));
     arguments
 }
 

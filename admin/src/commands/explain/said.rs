@@ -62,6 +62,8 @@ impl From<Explanation> for Said {
 
 /// Of a job whose units use less than this share of their slots' cores, it is said that they wait for something else.
 const BUSY: f64 = 0.5;
+/// Alarms that are told of a job, the worst.
+const ALARMS_SHOWN: usize = 8;
 
 impl Said {
     /// The same of a node whose machine has alarms: it may get nothing for one of them.
@@ -69,6 +71,17 @@ impl Said {
         let of_node = alarms.iter().filter(|alarm| alarm.node == node);
         let value = |alarm: &AlarmInfo| format!("{}, {}: {}", alarm.sensor, alarm.level, alarm.text);
         self.facts.extend(of_node.map(|alarm| SaidFact { name: "alarm".into(), value: value(alarm) }));
+        self
+    }
+
+    /// The same of a job: it may be slow for an alarm of whatever node.
+    pub(crate) fn and_alarms_of_all(mut self, alarms: &[AlarmInfo]) -> Self {
+        let value =
+            |alarm: &AlarmInfo| format!("{}, {}, {}: {}", alarm.node, alarm.sensor, alarm.level, alarm.text);
+        let more = alarms.len().saturating_sub(ALARMS_SHOWN);
+        let more = (more > 0).then(|| format!("and {more} more: `starfarm monitor alarms` lists them"));
+        let values = alarms.iter().take(ALARMS_SHOWN).map(value).chain(more);
+        self.facts.extend(values.map(|value| SaidFact { name: "alarm".into(), value }));
         self
     }
 

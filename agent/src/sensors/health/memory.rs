@@ -10,18 +10,22 @@ use super::super::text::{lines, value};
 use super::found::{Found, Look, by_less};
 
 const SHARES: [f64; 2] = [0.05, 0.02];
+/// Bursts are looked for over no less, in microseconds.
+const BURST_US: u64 = 1_000_000;
 /// Percent of the time.
 const WAITING: [f64; 2] = [20.0, 60.0];
 
 pub(super) struct Memory {
     meminfo: Source,
     pressure: Source,
+    /// The time in which nobody could go on, in microseconds, and when it was so much.
+    waited: Option<(u64, u64)>,
 }
 
 impl Memory {
     pub(super) fn new(proc: &Path) -> Self {
         let at = |name| Source::new(proc, name);
-        Self { meminfo: at("meminfo"), pressure: at("pressure/memory") }
+        Self { meminfo: at("meminfo"), pressure: at("pressure/memory"), waited: None }
     }
 }
 
@@ -31,10 +35,10 @@ fn available(text: &[u8]) -> Option<(u64, u64)> {
     Some((of("MemAvailable")?, of("MemTotal").filter(|all| *all > 0)?))
 }
 
-/// Percent of the last ten seconds in which nobody could go on.
-fn waiting(text: &[u8]) -> Option<f64> {
+/// What is said of the time in which nobody could go on.
+fn waiting<T: std::str::FromStr>(text: &[u8], name: &str) -> Option<T> {
     let full = std::str::from_utf8(text).ok()?.lines().find_map(|line| line.strip_prefix("full "))?;
-    full.split(' ').find_map(|word| word.strip_prefix("avg10=")).and_then(|percent| percent.parse().ok())
+    full.split(' ').find_map(|word| word.strip_prefix(name)).and_then(|number| number.parse().ok())
 }
 
 fn by_waiting(percent: f64, was: Option<AlarmLevel>) -> Option<AlarmLevel> {
@@ -48,23 +52,44 @@ fn by_waiting(percent: f64, was: Option<AlarmLevel>) -> Option<AlarmLevel> {
     }
 }
 
+impl Memory {
+    /// Percent of the last ten seconds in which nobody could go on, and whether that was half of the time since the last look.
+    fn waiting(&mut self, now_us: u64) -> (Option<f64>, bool) {
+        let Some(text) = self.pressure.read() else { return (None, false) };
+        let (percent, waited_us) = (waiting(text, "avg10="), waiting::<u64>(text, "total="));
+        let since = self.waited.filter(|(_, looked_us)| *looked_us <= now_us);
+        if since.is_some_and(|(_, looked_us)| now_us - looked_us < BURST_US) {
+            return (percent, false);
+        }
+        let more = waited_us.zip(since).and_then(|(now, (before, at))| Some((now.checked_sub(before)?, at)));
+        self.waited = waited_us.map(|waited_us| (waited_us, now_us));
+        (percent, more.is_some_and(|(more_us, looked_us)| more_us >= (now_us - looked_us) / 2))
+    }
+}
+
 impl Look for Memory {
     fn sensor(&self) -> &'static str {
         "memory"
     }
 
-    fn look(&mut self, was: Option<AlarmLevel>, _: u64) -> Option<Found> {
+    fn look(&mut self, was: Option<AlarmLevel>, now_us: u64) -> Option<Found> {
         let (available, all) = available(self.meminfo.read()?)?;
         let share = available as f64 / all as f64;
         let room = by_less(share, SHARES, was);
-        let percent = self.pressure.read().and_then(waiting);
-        let pressed = percent.and_then(|percent| by_waiting(percent, was));
+        let (percent, is_burst) = self.waiting(now_us);
+        let waits = percent.and_then(|percent| by_waiting(percent, was));
+        let pressed = waits.max(is_burst.then_some(AlarmLevel::Warning));
         let Some(level) = room.max(pressed) else { return Some(Found::well()) };
         Some(match percent {
-            Some(percent) if pressed > room => Found::bad(
+            Some(percent) if waits > room => Found::bad(
                 level,
                 percent / 100.0,
                 format!("all processes wait for memory {percent:.0} % of the time"),
+            ),
+            Some(percent) if pressed > room => Found::bad(
+                level,
+                percent / 100.0,
+                "all processes waited for memory for half of the last seconds".to_owned(),
             ),
             _ => Found::bad(level, share, format!("{} MiB of memory are available", available / 1_024)),
         })
@@ -81,8 +106,8 @@ mod tests {
         assert_eq!(available(b"MemTotal: 100 kB\n"), None);
         let text =
             b"some avg10=70.00 avg60=1.00 avg300=0.10 total=5\nfull avg10=25.50 avg60=1.0 avg300=0 total=3\n";
-        assert_eq!(waiting(text), Some(25.5));
-        assert_eq!(waiting(b"some avg10=70.00\n"), None);
+        assert_eq!((waiting(text, "avg10="), waiting(text, "total=")), (Some(25.5), Some(3_u64)));
+        assert_eq!(waiting::<f64>(b"some avg10=70.00\n", "avg10="), None);
         use AlarmLevel::{Critical, Warning};
         assert_eq!(
             [5.0, 25.5, 80.0].map(|percent| by_waiting(percent, None)),
