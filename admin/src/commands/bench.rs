@@ -137,7 +137,15 @@ mod tests {
     use starfarm_protocol::units::Units;
 
     fn dispatch(tasks: u64) -> Dispatch {
-        Dispatch { tasks, nodes: 2, slots: 1, no_seal: false, no_journal: false, no_log: false }
+        Dispatch {
+            tasks,
+            nodes: 2,
+            slots: 1,
+            no_seal: false,
+            no_journal: false,
+            no_log: false,
+            no_monitor: false,
+        }
     }
 
     #[test]

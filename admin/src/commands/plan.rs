@@ -52,8 +52,15 @@ pub(crate) fn run(context: &mut Context, plan: &Plan) -> Result<(), Failure> {
         "measuring with {} tasks and {nodes} workers on this machine",
         human::count(plan.tasks as f64)
     ));
-    let dispatch =
-        Dispatch { tasks: plan.tasks, nodes, slots: 1, no_seal: false, no_journal: false, no_log: false };
+    let dispatch = Dispatch {
+        tasks: plan.tasks,
+        nodes,
+        slots: 1,
+        no_seal: false,
+        no_journal: false,
+        no_log: false,
+        no_monitor: false,
+    };
     let report = bench::measure(&dispatch, &signals)?;
     // The workers shared this machine with the scheduler, so this is the worst that a farm will see.
     let law = Law::new(plan, report.seconds / report.tasks as f64, report.tasks);

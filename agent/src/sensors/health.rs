@@ -12,7 +12,7 @@
 //! | `fan` | one stands still or is at fault | | `/sys/class/hwmon` |
 //! | `card-temperature` | a card slows down of heat | it is about to stop | the driver's library (NVIDIA) |
 //! | `card-errors` | errors of a card's memory were corrected in the last 10 minutes | some were not, or the driver told of a fault | the driver's library (NVIDIA) |
-//! | `link-errors` | an interface has 10 or more in two looks | | `/sys/class/net` |
+//! | `link-errors` | an interface has 10 or more in two looks | | `/proc/net/dev` |
 //!
 //! What is bad is over only when it is clearly better: a quarter more is free than where it began, it is 3 K cooler, and so on.
 
@@ -50,7 +50,7 @@ pub fn stage(proc: &Path, sys: &Path) -> Box<dyn Stage> {
         Box::new(errors::MemoryErrors::new(sys)),
         Box::new(hwmon::Temperature::new(sys)),
         Box::new(hwmon::Fan::new(sys)),
-        Box::new(errors::LinkErrors::new(sys)),
+        Box::new(errors::LinkErrors::new(proc)),
     ];
     let (disk, looks, said) = (disk::Disk::default(), looks.into(), BTreeMap::new());
     let (proc, wakers) = (proc.to_owned(), wake::Wakers::default());

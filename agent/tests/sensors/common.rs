@@ -122,6 +122,12 @@ impl Bench {
         std::mem::take(&mut *self.heard.0.borrow_mut())
     }
 
+    /// Something that it waits for has happened: what it says.
+    pub(crate) fn woken(&mut self, now_us: u64) -> Vec<Said> {
+        self.tell(Word::Ready, now_us).unwrap();
+        std::mem::take(&mut *self.heard.0.borrow_mut())
+    }
+
     /// The same of a sensor that says one message at most.
     pub(crate) fn said(&mut self, second: u64) -> Option<Said> {
         let mut said = self.wave(second);

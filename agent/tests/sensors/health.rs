@@ -3,7 +3,14 @@
 use starfarm_agent::sensors::health;
 use starfarm_agent_core::ids;
 
-use crate::common::{Bench, Said, Tree};
+use crate::common::{Bench, SECOND, Said, Tree};
+
+/// Errors of what an interface has received.
+fn interface(tree: &Tree, errors: &str) {
+    let heads = "Inter-|   Receive    |  Transmit\n face |bytes packets errs drop|bytes packets errs drop\n";
+    let line = format!("  eth0: 9 9 {errors} 0 0 0 0 0 9 9 0 0 0 0 0 0\n");
+    tree.put("proc/net/dev", format!("{heads}{line}    lo: 1 1 0 0 0 0 0 0 1 1 0 0 0 0 0 0\n"));
+}
 
 /// A machine that is well.
 fn machine() -> (Tree, Bench) {
@@ -24,9 +31,7 @@ fn machine() -> (Tree, Bench) {
         tree.put(&format!("sys/devices/system/edac/mc/{controller}/ce_count"), "3\n");
         tree.put(&format!("sys/devices/system/edac/mc/{controller}/ue_count"), "0\n");
     }
-    for (name, errors) in [("rx_errors", "7\n"), ("tx_errors", "0\n")] {
-        tree.put(&format!("sys/class/net/eth0/statistics/{name}"), errors);
-    }
+    interface(&tree, "7");
     let stage = health::stage(&tree.path().join("proc"), &tree.path().join("sys"));
     let mut bench = Bench::of(stage);
     for second in [2, 4, 6] {
@@ -103,15 +108,51 @@ fn a_fan_that_stands_still_and_a_cable_that_is_bad_are_told() {
     tree.put("sys/class/hwmon/hwmon1/fan1_alarm", "1\n");
     tree.put("sys/class/hwmon/hwmon1/fan1_input", "0\n");
     assert_eq!(one(&mut bench, 8), ("fan".to_owned(), 1, "fan1 turns 0 times a minute".to_owned()));
-    tree.put("sys/class/net/eth0/statistics/rx_errors", "12\n");
+    interface(&tree, "12");
     assert_eq!(bench.wave(10), [], "a few are nothing");
-    tree.put("sys/class/net/eth0/statistics/rx_errors", "40\n");
+    interface(&tree, "40");
     let (sensor, _, text) = one(&mut bench, 12);
     assert_eq!(
         (sensor.as_str(), text.as_str()),
-        ("link-errors", "28 errors of the network interface eth0 in 2 s")
+        ("link-errors", "28 errors of the network interface eth0 since the last look")
     );
     assert_eq!(one(&mut bench, 14).1, 0);
+}
+
+#[test]
+fn one_that_is_woken_looks_at_once_and_not_all_the_time() {
+    let (tree, mut bench) = machine();
+    let heat = |degrees: u32| tree.put("sys/class/hwmon/hwmon0/temp1_input", format!("{degrees}000\n"));
+    heat(84);
+    assert_eq!(told(&bench.woken(7 * SECOND))[0].1, 1);
+    heat(96);
+    assert_eq!(bench.woken(7 * SECOND + 150_000), [], "it has just looked");
+    assert_eq!(told(&bench.woken(7 * SECOND + 200_000))[0].1, 2);
+    // The clock went back.
+    heat(20);
+    assert_eq!(told(&bench.woken(2 * SECOND))[0].1, 0);
+}
+
+/// Half of the time nobody could go on, since the look before.
+#[test]
+fn a_burst_of_waiting_for_memory_is_told_before_it_shows_in_the_mean() {
+    let (tree, mut bench) = machine();
+    let waits = |percent: &str, total_us: u64| {
+        let text = format!("some avg10=9.00\nfull avg10={percent} avg60=1 avg300=1 total={total_us}\n");
+        tree.put("proc/pressure/memory", text);
+    };
+    waits("0.00", 5_000_000);
+    assert_eq!(bench.wave(8), [], "how long that was before nobody knows");
+    waits("3.00", 5_900_000);
+    assert_eq!(bench.wave(10), []);
+    waits("9.00", 7_000_000);
+    let (sensor, level, text) = one(&mut bench, 12);
+    assert_eq!((sensor.as_str(), level), ("memory", 1));
+    assert!(text.contains("half of the last seconds"), "{text}");
+    waits("11.00", 7_000_000);
+    assert_eq!(bench.wave(14), [], "it is not clearly better");
+    waits("4.00", 7_000_000);
+    assert_eq!(one(&mut bench, 16).1, 0);
 }
 
 #[test]
@@ -132,7 +173,7 @@ fn what_cannot_be_read_any_more_stays_as_it_was() {
     tree.remove("sys/class/hwmon");
     assert_eq!(bench.wave(10), []);
     tree.put("sys/devices/system/edac/mc/mc0/ce_count", "what\n");
-    tree.put("sys/class/net/eth0/statistics/rx_errors", "99999999999999999999\n");
+    interface(&tree, "99999999999999999999");
     tree.put("proc/meminfo", "\0\n");
     assert_eq!(bench.wave(12), []);
 }

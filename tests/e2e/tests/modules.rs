@@ -78,6 +78,9 @@ static int set(void *stage, const char *key, const char *value, char *why, size_
         abort();
     if (!strcmp(value, "exit"))
         exit(0);
+    if (!strcmp(value, "hang"))
+        for (;;)
+            pause();
     return 0;
 }
 static void fired(void *stage, const char *const *timers, size_t count)
@@ -87,6 +90,8 @@ static void fired(void *stage, const char *const *timers, size_t count)
     (void)stage, (void)timers, (void)count;
     if (!access("CRASH", F_OK))
         *(volatile int *)0 = 1;
+    while (!access("CRASH.hang", F_OK))
+        pause();
     starfarm_put_named(&message, "frail.figure", 7);
     agent->emit(0, bytes, message.used);
     agent->say("I am here");
@@ -158,11 +163,28 @@ fn a_module_that_crashes_takes_only_its_agent_down() {
 }
 
 #[test]
+fn an_agent_that_hangs_in_a_module_is_ended_and_another_comes() {
+    let mut farm = Farm::start();
+    let (crash, file) = frail(&farm);
+    farm.add_worker("w1", &["--slots", "1", "--agent", file.to_str().unwrap()]);
+    until("its figure is known", || figure(&farm, "frail.figure") == Some(7.0));
+    let hang = crash.with_extension("hang");
+    std::fs::write(&hang, "").unwrap();
+    until("its figure is old", || figure(&farm, "frail.figure").is_none());
+    let id = farm.submit(&["--range", "0..6", "--", "echo", "{}"]);
+    farm.wait(&id).exits(0);
+    until("it is ended", || farm.workers[0].log().contains("has ended: it said no more, and was killed"));
+    std::fs::remove_file(&hang).unwrap();
+    until("another agent tells it", || figure(&farm, "frail.figure") == Some(7.0));
+}
+
+#[test]
 fn a_module_that_crashes_when_it_is_checked_is_said() {
     let farm = Farm::start();
     let (_, file) = frail(&farm);
     let (join, state) = (farm.state().join("worker.join"), farm.worker_state("refused"));
-    for (how, why) in [("abort", "signal 6"), ("exit", "it has ended")] {
+    let hangs = "it said no more, and was killed";
+    for (how, why) in [("abort", "signal 6"), ("exit", "it has ended"), ("hang", hangs)] {
         std::fs::write(&file, FRAIL.replace("well", how)).unwrap();
         let mut worker = program("starfarm-worker", farm.temp().path());
         worker.args(worker_args("refused", &join, &state)).args(["--agent", file.to_str().unwrap()]);

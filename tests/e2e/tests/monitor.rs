@@ -239,6 +239,32 @@ fn a_node_that_is_lost_takes_its_posts_along_and_others_come() {
     each_done_once(&farm.job(&id), &farm.results(&id), 6);
 }
 
+#[test]
+fn a_revoked_node_is_heard_no_more_though_its_agents_go_on() {
+    let (mut farm, id) = deep();
+    let tree = farm.ask(&["tree"]);
+    let node = posts(&tree, "ibe")[0].1.clone();
+    let of_node = |tree: &Value| {
+        let all = ["be", "ibe", "cp"].iter().flat_map(|kind| posts(tree, kind));
+        all.filter(|(_, of, ..)| *of == node).map(|(.., pid)| pid).collect::<Vec<_>>()
+    };
+    let (pids, n) = (of_node(&tree), node.trim_start_matches('w').parse::<usize>().unwrap());
+    // The worker cannot end them, nor hear that it is revoked.
+    farm.workers[n].signal(Signal::STOP);
+    farm.cli(&["key", "revoke", &node]).exits(0);
+    until("its posts are nobody's", || of_node(&farm.ask(&["tree"])).is_empty());
+    until("the others are measured", || {
+        let usage = farm.job(&id)["usage"].clone();
+        usage["from"] == 5 && usage["of"] == 5
+    });
+    assert!(pids.iter().all(|pid| alive(*pid)), "its agents go on");
+    farm.workers[n].signal(Signal::CONT);
+    until("its agents end with it", || !pids.iter().any(|pid| alive(*pid)));
+    farm.open_gate();
+    farm.wait(&id).exits(0);
+    each_done_once(&farm.job(&id), &farm.results(&id), 6);
+}
+
 /// How often figures of something are new, in waves a second: of two seconds.
 fn waves(farm: &Farm, what: &[&str]) -> f64 {
     let ask = [&["--output", "json", "monitor", "show"], what].concat();

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use starfarm_protocol::link::AlarmLevel;
 
+use super::super::source::Source;
+use super::super::text::{self, lines, words};
 use super::found::{Found, Look};
 
 /// All is well again so long after the last error.
@@ -94,14 +96,22 @@ impl Look for MemoryErrors {
 }
 
 pub(super) struct LinkErrors {
-    folder: PathBuf,
-    counted: Vec<(PathBuf, u64)>,
+    dev: Source,
+    counted: Vec<(Vec<u8>, u64)>,
 }
 
 impl LinkErrors {
-    pub(super) fn new(sys: &Path) -> Self {
-        Self { folder: sys.join("class/net"), counted: Vec::new() }
+    pub(super) fn new(proc: &Path) -> Self {
+        Self { dev: Source::new(proc, "net/dev"), counted: Vec::new() }
     }
+}
+
+/// An interface, and its errors both ways.
+fn errors(line: &[u8]) -> Option<(Vec<u8>, u64)> {
+    let colon = line.iter().rposition(|byte| *byte == b':')?;
+    let mut columns = words(&line[colon + 1..]).map(text::number);
+    let errors = columns.nth(2)??.saturating_add(columns.nth(7)??);
+    Some((line[..colon].trim_ascii().to_vec(), errors))
 }
 
 impl Look for LinkErrors {
@@ -110,25 +120,20 @@ impl Look for LinkErrors {
     }
 
     fn look(&mut self, was: Option<AlarmLevel>, _: u64) -> Option<Found> {
-        let count = |folder: PathBuf| {
-            let of = |name: &str| number(&folder.join("statistics").join(name));
-            let errors = of("rx_errors")?.saturating_add(of("tx_errors")?);
-            Some((folder, errors.try_into().ok()?))
-        };
-        let counted: Vec<_> = folders(&self.folder, "").into_iter().filter_map(count).collect();
+        let counted: Vec<_> = lines(self.dev.read()?).filter_map(errors).collect();
         let before = std::mem::replace(&mut self.counted, counted);
-        let more = self.counted.iter().filter_map(|(folder, errors)| {
-            let known = before.iter().find(|(of, _)| of == folder)?.1;
-            Some((errors.checked_sub(known)?, folder))
+        let more = self.counted.iter().filter_map(|(name, errors)| {
+            let known = before.iter().find(|(of, _)| of == name)?.1;
+            Some((errors.checked_sub(known)?, name))
         });
-        let (most, folder) = more.max()?;
+        let (most, name) = more.max()?;
         // One that has them still has them, if fewer.
         let bad = if was.is_some() { 1 } else { LINK_ERRORS };
         if most < bad {
             return Some(Found::well());
         }
-        let name = folder.file_name().unwrap_or_default().to_string_lossy();
-        let text = format!("{most} errors of the network interface {name} in 2 s");
+        let name = String::from_utf8_lossy(name);
+        let text = format!("{most} errors of the network interface {name} since the last look");
         Some(Found::bad(AlarmLevel::Warning, most as f64, text))
     }
 }

@@ -40,6 +40,9 @@ pub(super) struct Wakers {
 impl Wakers {
     /// Those of the machine whose `/proc` that is.
     pub(super) fn open(&mut self, proc: &Path, context: &Context<'_>) {
+        if self.all.iter().any(|(_, _, kind)| !matches!(kind, Kind::Folder)) {
+            return;
+        }
         self.add(devices().ok(), Kind::Devices, context);
         self.add(pressure(proc).ok(), Kind::Pressure, context);
     }
