@@ -222,7 +222,7 @@ impl Gather {
                 // What its last units used counts, and nobody there runs it.
                 (told.from, told.of) = (0, 0);
             }
-            sum.of += told.of;
+            sum.of = sum.of.saturating_add(told.of);
             if part.at_us / period_us + 1 >= wave {
                 sum.add(&told);
             }
