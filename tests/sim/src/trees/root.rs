@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use starfarm_agent_core::Picture;
+use starfarm_agent_core::{Picture, Triples, without_others};
 use starfarm_overlay_core::children::Children;
 use starfarm_overlay_core::front::Front;
 use starfarm_overlay_core::ring::Ring;
-use starfarm_protocol::link::Table;
+use starfarm_protocol::link::{Data, Table};
 use starfarm_protocol::orders::PostId;
 
 use super::agenda::Place;
@@ -40,6 +40,14 @@ pub(super) struct Root {
 }
 
 impl Root {
+    /// A child has told something; whether any of it was news, and none of it is for others to tell.
+    pub(super) fn take(&mut self, child: PostId, data: &Data<'_>, now_us: u64) -> bool {
+        let Ok(triples) = Triples::read(data.triples) else { return false };
+        let own = without_others(triples, |about| self.front.may_speak(child, about, now_us));
+        let of = own.as_deref().map_or(Ok(triples), Triples::read).expect("it was read before");
+        self.picture.take(child, data.at_us, of, now_us) && own.is_none()
+    }
+
     /// A child has gone: what a CP told of jobs those tell who were below it.
     pub(super) fn on_gone(&mut self, post: PostId) {
         if self.front.tells_for_others(post) {
