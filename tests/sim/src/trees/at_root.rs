@@ -20,7 +20,7 @@ use super::post::period_of;
 use super::root::{FarmNode, Root};
 use super::wires::{Call, Mine, Who};
 use super::world::{Happening, Trees};
-use crate::violation::Broken;
+use crate::violation::{Broken, rule};
 
 /// The rim's pauses.
 const PAUSE_US: u64 = SECOND_US / 10;
@@ -166,12 +166,16 @@ impl Trees {
             }
             Happening::Record(link, record) => match root.children.hear(&mut links, link, &record) {
                 Said::Data(post, data) => {
-                    root.late += u64::from(!root.take(post, &data, now_us));
+                    let (is_news, refused) = root.take(post, &data, now_us);
+                    root.late += u64::from(!is_news);
+                    is_none_refused(post, refused)?;
                     self.took(who, link, &record)?;
                 }
                 Said::Standing(child, standing) => {
                     if root.front.may_speak(child, standing.post, now_us) {
                         root.front.on_standing(standing, now_us);
+                    } else {
+                        is_none_refused(child, root.wrongly_refused(standing.post))?;
                     }
                 }
                 Said::Gone(post) => root.on_gone(post),
@@ -195,4 +199,9 @@ impl Trees {
         suspects.into_iter().for_each(|post| self.suspect(post));
         Ok(())
     }
+}
+
+/// Here all are honest.
+fn is_none_refused(child: PostId, refused: Option<PostId>) -> Result<(), Broken> {
+    rule(refused.is_none(), "no honest post is refused", || format!("{child} of {refused:?}"))
 }
