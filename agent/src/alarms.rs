@@ -76,6 +76,12 @@ impl Second {
     }
 }
 
+/// What a post tells of itself.
+fn own(post: PostId, mut alarms: Vec<Alarm>) -> Vec<Alarm> {
+    alarms.retain(|alarm| alarm.key.origin == post);
+    alarms
+}
+
 impl Desk {
     pub(crate) fn new(seeing: Seeing, reaction: Option<Reaction>) -> Self {
         Self {
@@ -134,7 +140,7 @@ impl Desk {
         if order.reactor == Some(post) {
             self.alarms.anew(Hearer::Reactor);
         }
-        self.take((link, post), alarms, reactor, now);
+        self.take((link, post), own(post, alarms), reactor, now);
         true
     }
 
@@ -167,7 +173,13 @@ impl Desk {
             (false, None) => return false,
         };
         match Message::read(record) {
-            Ok(Some(Message::Alarms(alarms))) => self.take((link, from), alarms, reactor, now),
+            // The second root tells of all, and nobody but the post that runs the program; others call it about themselves.
+            Ok(Some(Message::Alarms(alarms))) if is_second && order.kind == PostKind::Ap => {
+                self.take((link, from), alarms, reactor, now);
+            }
+            Ok(Some(Message::Alarms(alarms))) if !is_second => {
+                self.take((link, from), own(from, alarms), reactor, now);
+            }
             Ok(Some(Message::AlarmAcks(acks))) if is_second || order.reactor == Some(from) => {
                 self.alarms.on_acks(hearer, acks);
             }
@@ -178,6 +190,11 @@ impl Desk {
             }
         }
         true
+    }
+
+    /// The farm's clock went back.
+    pub(crate) fn begin_anew(&mut self, post: PostId, farm_us: u64) {
+        self.alarms.begin_anew(post, farm_us);
     }
 
     /// A link has ended by itself: whether it was one of these.
@@ -324,5 +341,46 @@ impl Desk {
             None => None,
         });
         [says, second].into_iter().flatten().min()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use starfarm_protocol::link::AlarmKey;
+
+    use super::*;
+
+    fn alarm(post: u64) -> Alarm {
+        Alarm {
+            key: AlarmKey { origin: PostId(post), sensor: "disk".into() },
+            episode: 5,
+            version: 1,
+            level: Some(AlarmLevel::Critical),
+            drains: false,
+            reacted: false,
+            drained: false,
+            is_first: true,
+            value: None,
+            node: format!("n{post}"),
+            text: "it is full".into(),
+        }
+    }
+
+    fn record(posts: [u64; 2]) -> Vec<u8> {
+        let mut record = Vec::new();
+        Message::Alarms(posts.map(alarm).to_vec()).write(&mut record);
+        record
+    }
+
+    #[test]
+    fn who_calls_the_second_root_speaks_of_itself_alone() {
+        let (mut desk, mut reactor) = (Desk::new(Seeing::default(), None), Reactor::new().unwrap());
+        let order = PostOrder::new(PostId(3), (PostKind::Fe, 254));
+        let first = [&[LINK][..], &record([5, 6])].concat();
+        assert!(desk.on_called((LinkId(1), PostId(5)), &first, &mut reactor, (&order, (9, 9))));
+        assert!(desk.on_record(LinkId(1), &record([7, 5]), &mut reactor, (&order, (9, 9))));
+        let known: Vec<_> = desk.alarms.standing().map(|one| one.alarm.key.origin).collect();
+        assert_eq!(known, [PostId(5)]);
     }
 }

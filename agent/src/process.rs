@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use starfarm_agent_core::up::Values;
-use starfarm_agent_core::{Order, Runtime, Who, Word};
+use starfarm_agent_core::{Order, Runtime, Triples, Who, Word, without_others};
 use starfarm_overlay::{Happening, LinkId, Reactor, Watch};
 use starfarm_overlay_core::lanes::Lane;
 use starfarm_overlay_core::member::{self, Deed, Member};
@@ -201,13 +201,13 @@ impl Agent {
             let now = self.now();
             match deed {
                 Deed::Take(child, stream, at_us, triples) => {
-                    let values = Values { stream, at_us, triples };
-                    self.doors.coming.borrow_mut().push_back((child, values));
+                    self.take(child, Values { stream, at_us, triples });
                 }
                 Deed::Forget(post) => self.tell_gather("gone", post.to_string(), now.1),
                 Deed::BeginAnew => {
                     self.runtime.begin_anew(now.1);
                     self.tell_gather("anew", String::new(), now.1);
+                    self.member.post().into_iter().for_each(|post| self.alarms.begin_anew(post, now.1));
                 }
                 Deed::Heed => self.heed(now.1),
                 Deed::Arrived(link) => {
@@ -234,6 +234,16 @@ impl Agent {
             }
         }
         Ok(())
+    }
+
+    /// A child has told something. What it says of posts that it may not speak of is not taken, and counts as late.
+    fn take(&mut self, child: PostId, values: Values) {
+        let own = Triples::read(&values.triples).ok().and_then(|triples| {
+            without_others(triples, |about| self.member.may_tell(child, values.stream, about))
+        });
+        self.doors.late.set(self.doors.late.get() + u64::from(own.is_some()));
+        let values = Values { triples: own.unwrap_or(values.triples), ..values };
+        self.doors.coming.borrow_mut().push_back((child, values));
     }
 
     fn on_control(&mut self, record: &[u8], now: Now) {

@@ -90,6 +90,8 @@ mod tests {
             level: Some(AlarmLevel::Critical),
             drains: false,
             reacted: false,
+            drained: false,
+            is_first: true,
             value: Some(0.5),
             node: "n1".into(),
             text: "it is full; $(touch x)".into(),

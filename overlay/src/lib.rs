@@ -5,6 +5,7 @@
 //! | --- | --- |
 //! | `link` | one link: its handshake and its bytes |
 //! | `host` | which machine this is |
+//! | `strangers` | who has called and not yet shaken hands |
 //! | `reactor` | the thread's loop: what happened on which link |
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
@@ -12,6 +13,7 @@
 mod host;
 mod link;
 mod reactor;
+mod strangers;
 
 pub use host::this_host;
 pub use mio::Waker;

@@ -2,12 +2,15 @@
 //! of a link's end, is decided in `reactor`.
 
 use std::io::{self, Read, Write};
+use std::net::IpAddr;
 
 use mio::net::TcpStream;
 use starfarm_overlay_core::pipe::{End, Pipe};
 use starfarm_protocol::ids::FarmId;
 use starfarm_protocol::seal::stream::{self, FRAME_HEADER_BYTES, Stream, frame_bytes};
 use starfarm_protocol::seal::{Claim, Initiator, Outcome, Pending, Responder, Vouchers};
+
+use crate::strangers::Stranger;
 
 /// Bytes that are sealed ahead of what the socket takes: what is urgent waits behind no more than that.
 const AHEAD_BYTES: usize = 16 * 1024;
@@ -37,8 +40,8 @@ pub(crate) struct Link {
     rest: Vec<u8>,
     /// There may be more to read than was read.
     pub(crate) readable: bool,
-    /// Somebody has called, and not yet proved to be anybody.
-    pub(crate) is_stranger: bool,
+    /// Somebody has called, and not yet proved to be anybody: from where, and when.
+    pub(crate) stranger: Option<Stranger>,
 }
 
 /// What was read from a link.
@@ -88,13 +91,14 @@ impl Link {
     }
 
     /// A link that somebody else opened, and has said nothing on yet.
-    pub(crate) fn accepted(socket: TcpStream, now_us: u64) -> Self {
-        Self { is_stranger: true, ..Self::new(socket, Phase::Accepted, Vec::new(), now_us) }
+    pub(crate) fn accepted(socket: TcpStream, from: IpAddr, now_us: u64) -> Self {
+        let stranger = Some(Stranger { from, since_us: now_us });
+        Self { stranger, ..Self::new(socket, Phase::Accepted, Vec::new(), now_us) }
     }
 
     fn new(socket: TcpStream, phase: Phase, out: Vec<u8>, now_us: u64) -> Self {
-        let (pipe, rest, taken, is_stranger) = (Pipe::new(now_us), Vec::new(), 0, false);
-        Self { socket, phase, pipe, out, taken, rest, readable: true, is_stranger }
+        let (pipe, rest, taken, stranger) = (Pipe::new(now_us), Vec::new(), 0, None);
+        Self { socket, phase, pipe, out, taken, rest, readable: true, stranger }
     }
 
     pub(crate) fn is_up(&self) -> bool {
@@ -116,9 +120,6 @@ impl Link {
             match self.socket.read(&mut piece) {
                 Ok(0) => return Err(End::Broken("it has hung up".into())),
                 Ok(count) => {
-                    if !self.is_stranger {
-                        self.pipe.on_heard(now_us);
-                    }
                     self.rest.extend_from_slice(&piece[..count]);
                     self.take_frames(host, now_us, came).map_err(End::Broken)?;
                 }
@@ -167,6 +168,8 @@ impl Link {
             Phase::Up(mut stream) => {
                 let mut record = Vec::new();
                 stream.opener.open(frame, &mut record).map_err(|error| error.to_string())?;
+                // What is no whole record yet anybody may have sent.
+                self.pipe.on_heard(now_us);
                 self.pipe.on_record(&record);
                 came.push(Came::Record(record));
                 self.phase = Phase::Up(stream);
@@ -174,6 +177,7 @@ impl Link {
             Phase::Calls { mut initiator, farm } => {
                 let stream = answered(&mut initiator, farm, frame)?;
                 self.phase = Phase::Up(Box::new(stream));
+                self.pipe.on_heard(now_us);
                 came.push(Came::Up);
             }
             Phase::Accepted => {
@@ -197,7 +201,7 @@ impl Link {
                 let (stream, peer, _) = confirmed.map_err(|error| error.to_string())?;
                 self.phase = Phase::Up(Box::new(stream));
                 self.pipe.on_heard(now_us);
-                self.is_stranger = false;
+                self.stranger = None;
                 came.push(Came::Called(Box::new((peer.claim, first))));
             }
         }

@@ -22,6 +22,7 @@ use starfarm_protocol::seal::stream::{Stream, call};
 use starfarm_protocol::seal::{Claim, Introduction, Responder, SealError, Vouchers};
 
 use crate::link::{Came, Host, Link};
+use crate::strangers::{self, Call};
 
 /// A file that the owner of the reactor watches: the number that it gave it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -46,8 +47,8 @@ const WAKER: Token = Token(0);
 /// Tokens of watched files; that of the listening socket and those of links come behind them.
 const WATCHES: usize = 1_024;
 const LISTENER: Token = Token(WATCHES + 1);
-/// Callers that have not shaken hands yet, at most: the oldest makes room.
-const STRANGERS_MAX: usize = 256;
+/// Callers that are looked at in a turn.
+const CALLERS: usize = 256;
 /// Bytes of a link that the system holds and has not sent, at most.
 const AHEAD_BYTES: u32 = 64 << 10;
 /// Events of a turn.
@@ -171,6 +172,13 @@ impl Reactor {
         }
     }
 
+    /// As [`Links::refuse`].
+    pub fn refuse(&mut self, link: LinkId, why: String, now_us: u64) {
+        if let Some(found) = self.links.get_mut(&link) {
+            found.pipe.refuse(why, now_us);
+        }
+    }
+
     /// Ends a link; what waits to leave by it is lost.
     pub fn close(&mut self, link: LinkId) {
         self.links.remove(&link);
@@ -231,16 +239,16 @@ impl Reactor {
 
     /// Takes whoever has called, a turn's worth.
     fn accept_all(&mut self, now_us: u64) {
-        for _ in 0..STRANGERS_MAX {
+        for _ in 0..CALLERS {
             // Without room for one more socket callers wait.
-            let Some(Ok((socket, _))) = self.listener.as_ref().map(TcpListener::accept) else { return };
-            let strangers = self.links.iter().filter(|(_, link)| link.is_stranger);
-            if strangers.clone().count() >= STRANGERS_MAX
-                && let Some(oldest) = strangers.map(|(id, _)| *id).next()
-            {
-                self.links.remove(&oldest);
+            let Some(Ok((socket, from))) = self.listener.as_ref().map(TcpListener::accept) else { return };
+            let waiting = self.links.iter().filter_map(|(id, link)| Some((*id, link.stranger?)));
+            match strangers::call(waiting, from.ip(), now_us) {
+                Call::Wait => {}
+                Call::Instead(slow) => drop(self.links.remove(&slow)),
+                Call::Full => continue,
             }
-            let _ = self.add(Link::accepted(socket, now_us));
+            let _ = self.add(Link::accepted(socket, from.ip(), now_us));
         }
     }
 
@@ -279,7 +287,7 @@ impl Reactor {
         self.links.retain(|id, link| match act(*id, link, happenings) {
             Ok(()) => true,
             Err(why) => {
-                if !link.is_stranger {
+                if link.stranger.is_none() {
                     happenings.push(Happening::Gone(*id, why));
                 }
                 false
@@ -299,6 +307,10 @@ impl Links for Reactor {
 
     fn send_data(&mut self, link: LinkId, waiting: &mut Sending, now_us: u64) {
         Self::send_data(self, link, waiting, now_us);
+    }
+
+    fn refuse(&mut self, link: LinkId, why: String, now_us: u64) {
+        Self::refuse(self, link, why, now_us);
     }
 
     fn close(&mut self, link: LinkId) {

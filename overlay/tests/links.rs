@@ -219,6 +219,29 @@ fn links_that_have_nothing_to_say_beat() {
     assert!(beats.count() >= 14, "it is said how much data has come: {:?}", below.seen);
 }
 
+/// Whoever only lets a byte through now and then keeps no link alive by that.
+#[test]
+fn what_is_no_whole_record_is_no_sign_of_life() {
+    let (mut pair, mut below) = (Pair::new(), Node::new());
+    let up = pair.call(&mut below.reactor, 1_000_000);
+    below.turn();
+    let mut taken = std::thread::scope(|scope| {
+        let taking = scope.spawn(|| pair.take());
+        below.greet(up);
+        taking.join().unwrap().unwrap()
+    });
+    let mut frame = Vec::new();
+    taken.1.sealer.seal(&[5; 9], &mut frame).unwrap();
+    for second in 0..6 {
+        taken.0.write_all(&frame[second..=second]).unwrap();
+        below.now_us.set(1_000_000 + second as u64 * 1_000_000);
+        // What was sent has time to arrive.
+        std::thread::sleep(Duration::from_millis(2));
+        below.turn();
+    }
+    assert_eq!(below.why_gone(), Some(End::Silent.to_string()));
+}
+
 #[test]
 fn a_caller_that_nobody_vouched_for_gets_no_link() {
     for stranger in [
@@ -332,8 +355,9 @@ fn both(below: &mut Node, above: &mut Node, what: &str, is_right: impl Fn(&Node,
     panic!("{what} never happened: {:?}, {:?}", below.seen, above.seen);
 }
 
-/// A child of a post of level 1 that has called, and says that it is of this level; what it hears.
-fn answer_to(level: u8) -> (Message<'static>, usize) {
+/// A child of a post of level 1 that has called, and says that it is of this level; what it hears, how many children there are
+/// then, and whether the link has ended two seconds later.
+fn answer_to(level: u8) -> (Message<'static>, usize, bool) {
     let (pair, mut below) = (Pair::new(), Node::new());
     let (mut above, address) = host(&pair);
     let mut children = Children::of(1);
@@ -355,19 +379,23 @@ fn answer_to(level: u8) -> (Message<'static>, usize) {
         Message::Refuse { why } => Message::Refuse { why },
         other => panic!("{other:?}"),
     };
-    (answer, children.count())
+    for node in [&mut above, &mut below] {
+        node.now_us.set(3_000_000);
+        node.turn();
+    }
+    (answer, children.count(), above.why_gone().is_some_and(|why| why == "it was refused"))
 }
 
 #[test]
 fn a_child_of_a_lower_level_is_taken_in_and_told_the_farms_clock() {
-    assert_eq!(answer_to(0), (Message::Welcome { now_us: 77 }, 1));
+    assert_eq!(answer_to(0), (Message::Welcome { now_us: 77 }, 1, false));
 }
 
 /// Or else two posts could be above each other.
 #[test]
 fn a_child_of_no_lower_level_is_refused() {
     for level in [1, 2] {
-        let (Message::Refuse { why }, 0) = answer_to(level) else { panic!("it was taken in") };
+        let (Message::Refuse { why }, 0, true) = answer_to(level) else { panic!("it was taken in") };
         assert!(why.contains(&format!("of level {level} is not below one of level 1")), "{why}");
     }
 }

@@ -9,8 +9,8 @@
 //! | 3 | refuse | parent | UTF-8, why, in words; the parent hangs up |
 //! | 5 | beat | both | heard u64: messages of data that have come by this link |
 //! | 6 | data | child | stream u8, origin u64: the post that measured or summed up; sequence u32; at u64: when that was, by the farm's clock, microseconds; triples |
-//! | 7 | alarm | child, or a parent to the post that reacts | alarms up to the end, at most 32: post u64, sensor (u16 bytes and UTF-8), episode u64, version u32, flags u8 (1 it stands, 2 its node is to get no tasks, 4 a program was run, 8 there is a value), level u8, value f64, node and text (each u16 bytes and UTF-8) |
-//! | 8 | alarm ack | who has heard it | the same of each: post u64, sensor, episode u64, version u32, reacted u8 |
+//! | 7 | alarm | child, or a parent to the post that reacts | alarms up to the end, at most 32: post u64, sensor (u16 bytes and UTF-8), episode u64, version u32, flags u8 (1 it stands, 2 its node is to get no tasks, 4 a program was run, 8 there is a value, 16 its process knew of none before, 32 its node was drained), level u8, value f64, node and text (each u16 bytes and UTF-8) |
+//! | 8 | alarm ack | who has heard it | the same of each: post u64, sensor, episode u64, version u32, flags u8 (1 a program was run, 2 its node was drained) |
 //! | 9 | control | parent | post u64: whose agent is asked, 2^64 - 1 for all back ends; asked u8: 1 its graph, 2 to have stages of the farm; number u64; nth u16, of u16: which piece, of how many; up to 8 KiB of it |
 //! | 10 | answer | child | post u64, number u64, nth u16, of u16; up to 8 KiB |
 //! | 11 | standing | child | post u64, parent u64, level u8, children u32, sent u64, received u64, dropped u64, late u64, gaps u64: how a post stands, which may be below the child |
@@ -392,11 +392,13 @@ mod tests {
         let counts = Counts { sent: 1, received: 2, dropped: 3, late: 4, gaps: u64::MAX };
         let (post, parent) = (PostId(8), PostId::FRONT);
         let key = AlarmKey { origin: PostId(7), sensor: "disk".into() };
-        let ack = AlarmAck { key: key.clone(), episode: 5, version: 2, reacted: true };
+        let ack = AlarmAck { key: key.clone(), episode: 5, version: 2, reacted: true, drained: false };
         let (level, value) = (Some(AlarmLevel::Warning), Some(0.5));
         let (node, text) = ("n1".to_owned(), "half of it is free".to_owned());
+        let (drains, reacted, drained, is_first) = (false, false, false, true);
+        let (episode, version) = (5, 2);
         let alarm =
-            Alarm { key, episode: 5, version: 2, level, drains: false, reacted: false, value, node, text };
+            Alarm { key, episode, version, level, drains, reacted, drained, is_first, value, node, text };
         let of = |scope| Wish { scope, period_us: 100_000, metrics: 6 };
         let wishes = [Scope::All, Scope::Job(JobId(7)), Scope::Post(PostId(8))].map(of).to_vec();
         [

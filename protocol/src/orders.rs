@@ -23,6 +23,10 @@ pub const ORDERS: u8 = 4;
 pub const IDLE_US: u64 = 30_000_000;
 /// Posts of a node, at most: what else it reports is not looked at.
 pub const POSTS_MAX: usize = 64;
+/// Addresses of a post, at most: others that are reported are not looked at.
+pub const ADDRESSES_MAX: usize = 8;
+/// Bytes of a machine's name, at most: what is longer is cut.
+pub const HOST_BYTES_MAX: usize = 255;
 
 /// A place in a tree, and the process that holds it. No other post of the farm ever has its number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
@@ -198,6 +202,11 @@ fn is_false(is: &bool) -> bool {
     !is
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "what serde calls it with")]
+fn is_zero(number: &u8) -> bool {
+    *number == 0
+}
+
 /// A post that may be linked with.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Ancestor {
@@ -218,14 +227,19 @@ pub struct Descendant {
     pub post: PostId,
     /// Whose child it should be.
     pub parent: PostId,
+    /// Its level: one of level 0 speaks of itself alone.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub level: u8,
     /// Its public key: nobody else can call in its name.
     pub key: PublicKey,
     /// As [`Ancestor::secret`].
     pub secret: Secret,
 }
 
-/// Bytes of a report or of orders, at most.
+/// Bytes of orders, at most; and of a report, which is of one node.
 pub const MESSAGE_BYTES_MAX: usize = 64 << 20;
+/// See [`MESSAGE_BYTES_MAX`].
+pub const REPORT_BYTES_MAX: usize = 256 << 10;
 /// What a record begins with: more records of the same message follow, or none.
 const MORE: u8 = 0;
 const LAST: u8 = 1;
@@ -240,10 +254,23 @@ pub fn write(message: &impl Serialize) -> Vec<Vec<u8>> {
 }
 
 /// A message that comes in, record by record.
-#[derive(Default, Debug)]
-pub struct Incoming(Vec<u8>);
+#[derive(Debug)]
+pub struct Incoming {
+    bytes: Vec<u8>,
+    most: usize,
+}
 
 impl Incoming {
+    /// Orders.
+    pub fn orders() -> Self {
+        Self { bytes: Vec::new(), most: MESSAGE_BYTES_MAX }
+    }
+
+    /// A report.
+    pub fn report() -> Self {
+        Self { bytes: Vec::new(), most: REPORT_BYTES_MAX }
+    }
+
     /// The next record: the message, once it is whole.
     ///
     /// # Errors
@@ -251,14 +278,14 @@ impl Incoming {
     pub fn take<T: DeserializeOwned>(&mut self, record: &[u8]) -> Result<Option<T>, String> {
         let wrong = |why: &dyn std::fmt::Display| format!("a record of the orders channel: {why}");
         let (&mark, piece) = record.split_first().ok_or_else(|| wrong(&"it is empty"))?;
-        if self.0.len() + piece.len() > MESSAGE_BYTES_MAX {
+        if self.bytes.len() + piece.len() > self.most {
             return Err(wrong(&"the message is too long"));
         }
-        self.0.extend_from_slice(piece);
+        self.bytes.extend_from_slice(piece);
         match mark {
             MORE => Ok(None),
             LAST => {
-                let message = serde_json::from_slice(&std::mem::take(&mut self.0));
+                let message = serde_json::from_slice(&std::mem::take(&mut self.bytes));
                 message.map(Some).map_err(|error| wrong(&error))
             }
             _ => Err(wrong(&"it begins with neither 0 nor 1")),
@@ -271,7 +298,7 @@ mod tests {
     use super::*;
 
     fn read<T: DeserializeOwned>(records: &[Vec<u8>]) -> Result<T, String> {
-        let mut incoming = Incoming::default();
+        let mut incoming = Incoming::orders();
         let mut came = None;
         for record in records {
             assert!(came.is_none() && record.len() <= RECORD_PLAIN_MAX);
@@ -285,6 +312,7 @@ mod tests {
         let below = |n| Descendant {
             post: PostId(n),
             parent: PostId(7),
+            level: 0,
             key: PublicKey([6; 32]),
             secret: Secret([7; 32]),
         };
@@ -326,6 +354,7 @@ mod tests {
         let child = Descendant {
             post: PostId(8),
             parent: PostId(7),
+            level: 3,
             key: PublicKey([6; 32]),
             secret: Secret([7; 32]),
         };
@@ -347,6 +376,34 @@ mod tests {
         }
         let later = [&[LAST][..], br#"{"heard":1,"posts":[],"of_a_later_release":true}"#].concat();
         assert_eq!(read::<Report>(&[later]), Ok(Report { heard: 1, ..Report::default() }));
+    }
+
+    #[test]
+    fn a_report_is_no_longer_than_one_node_can_need() {
+        let post = |n| PostReport {
+            post: PostId(u64::MAX - n),
+            kind: PostKind::Ibe,
+            level: u8::MAX,
+            state: PostState::Reported,
+            parent: Some(PostId(u64::MAX)),
+            key: Some(PublicKey([255; 32])),
+            addresses: vec![
+                "[fdff:ffff:ffff:ffff:ffff:ffff:ffff:ffff]:65535".parse().unwrap();
+                ADDRESSES_MAX
+            ],
+            pid: Some(u32::MAX),
+        };
+        let host = Host { name: "\u{1}".repeat(HOST_BYTES_MAX), id: u64::MAX };
+        let (heard, posts) = (u64::MAX, (0..POSTS_MAX as u64).map(post).collect());
+        let report = Report { heard, host, links: true, reacts: true, posts };
+        let records = write(&report);
+        let mut incoming = Incoming::report();
+        let mut came = records.iter().map(|record| incoming.take::<Report>(record).unwrap());
+        assert_eq!(came.next_back().flatten(), Some(report));
+        // One that goes on and on.
+        let (mut incoming, piece) = (Incoming::report(), [&[MORE][..], &[b' '; 60_000]].concat());
+        let taken = (0..).take_while(|_| incoming.take::<Report>(&piece).is_ok()).count();
+        assert_eq!(taken, REPORT_BYTES_MAX / 60_000);
     }
 
     #[test]

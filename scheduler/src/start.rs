@@ -35,7 +35,7 @@ use crate::store::low_water::LowWater;
 use crate::store::outputs::OutputStore;
 use crate::store::state::{StateDir, random, unix_now_us};
 use crate::threads::command::bells::Bells;
-use crate::threads::command::{Desk, Listeners, Places};
+use crate::threads::command::{Desk, Listeners, PerKey, Places};
 use crate::threads::dispatcher::Links;
 use crate::threads::journal::{JournalThread, ToJournal};
 use crate::threads::log::{LogThread, RETRY_PERIOD, ToLog};
@@ -339,7 +339,8 @@ fn wire(
         door: Mutex::default(),
         places: Places::new(),
         contents: Mutex::default(),
-        bulk: Mutex::default(),
+        bulk: PerKey::default(),
+        orders: PerKey::default(),
     });
     let tree = house.tree.clone().zip(links);
     let tree = tree.map(|(tree, links)| tree_thread::spawn(&house, tree, links, &to_dispatcher));

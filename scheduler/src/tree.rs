@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crossbeam_channel::Sender;
 use starfarm_agent_core::named::{Amount, Amounts};
 use starfarm_agent_core::trace::Traces;
-use starfarm_agent_core::{Figures, Picture, Summary, Triples};
+use starfarm_agent_core::{Figures, Picture, Summary, Triples, without_others};
 use starfarm_overlay::Waker;
 use starfarm_overlay_core::front::{Front, Neighbours, NodeFacts, Settings};
 use starfarm_overlay_core::plan::Features;
@@ -72,7 +72,8 @@ struct Known {
 impl Tree {
     pub(crate) fn new(front: Front, arrivals: Sender<Arrival>, waker: Arc<Waker>) -> Self {
         let (picture, of_front) = (Picture::default(), Default::default());
-        let (wishes, alarms, traces) = (Wishes::default(), AlarmDesk::default(), Traces::default());
+        let alarms = AlarmDesk::new(front.host().name.clone());
+        let (wishes, traces) = (Wishes::default(), Traces::default());
         let known = Known { front, picture, of_front, wishes, alarms, traces };
         let stages = Mutex::new(Arc::new(Stages::new(String::new())));
         Self { known: Mutex::new(known), arrivals, waker, asks: Mutex::default(), stages }
@@ -153,14 +154,26 @@ impl Tree {
         Arc::clone(self.known().front.watches())
     }
 
+    /// Whether a child may say so of a post.
+    pub(crate) fn may_suspect(&self, child: PostId, post: PostId, now_us: u64) -> bool {
+        self.known().front.may_suspect(child, post, now_us)
+    }
+
     /// A post is silent, or cannot be called; `is_linked`: it has its link with the front.
     pub(crate) fn on_suspect(&self, post: PostId, is_linked: bool, now_us: u64) {
         self.with(|known| known.front.on_suspect(post, is_linked, now_us));
     }
 
-    /// A post tells how it, or one below it, stands.
-    pub(crate) fn on_standing(&self, standing: Standing, now_us: u64) {
-        self.with(|known| known.front.on_standing(standing, now_us));
+    /// A child tells how it, or one below it, stands; whether it may.
+    pub(crate) fn on_standing(&self, child: PostId, standing: Standing, now_us: u64) -> bool {
+        let taken = self.with(|known| {
+            let may_speak = known.front.may_speak(child, standing.post, now_us);
+            if may_speak {
+                known.front.on_standing(standing, now_us);
+            }
+            may_speak
+        });
+        taken.unwrap_or(false)
     }
 
     /// So the front itself stands.
@@ -194,15 +207,20 @@ impl Tree {
         }
     }
 
-    /// A child has said something; whether any of it was news.
+    /// A child has said something; whether any of it was news, and none of it was for others to say, which is not taken.
     pub(crate) fn take(&self, child: PostId, data: &Data<'_>, now_us: u64) -> bool {
         let Ok(triples) = Triples::read(data.triples) else { return false };
-        let taken = self.with(|known| match data.stream {
-            link::Stream::Trace => {
-                let node_of = |post| known.front.node_of(post).map(|(_, name)| name.to_owned());
-                known.traces.take((child, data.at_us), triples, node_of)
-            }
-            _ => known.picture.take(child, data.at_us, triples, now_us),
+        let taken = self.with(|known| {
+            let own = without_others(triples, |about| known.front.may_speak(child, about, now_us));
+            let triples = own.as_deref().map_or(Ok(triples), Triples::read).expect("it was read before");
+            let is_news = match data.stream {
+                link::Stream::Trace => {
+                    let node_of = |post| known.front.node_of(post).map(|(_, name)| name.to_owned());
+                    known.traces.take((child, data.at_us), triples, node_of, now_us)
+                }
+                _ => known.picture.take(child, data.at_us, triples, now_us),
+            };
+            is_news && own.is_none()
         });
         taken.unwrap_or(false)
     }
@@ -286,9 +304,11 @@ impl Tree {
         self.asks().take_waiting()
     }
 
-    /// An agent answers.
-    pub(crate) fn on_answer(&self, answer: &Answer<'_>) {
-        self.asks().on_answer(answer);
+    /// An agent answers, by way of a child.
+    pub(crate) fn on_answer(&self, child: PostId, answer: &Answer<'_>, now_us: u64) {
+        if self.known().front.may_speak(child, answer.post, now_us) {
+            self.asks().on_answer(answer);
+        }
     }
 
     /// A node of that name has posts.

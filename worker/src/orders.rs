@@ -134,7 +134,7 @@ impl Caller {
             let records = orders::write(&report);
             let line = self.line(scheduler)?;
             records.iter().try_for_each(|record| line.send(record))?;
-            let mut incoming = Incoming::default();
+            let mut incoming = Incoming::orders();
             let orders: orders::Orders = loop {
                 if let Some(orders) = incoming.take(line.receive()?).map_err(io::Error::other)? {
                     break orders;

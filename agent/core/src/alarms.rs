@@ -9,6 +9,10 @@ use starfarm_protocol::orders::PostId;
 
 /// Alarms of a post, at most: others are refused, and said again by who raised them.
 const ALARMS_MAX: usize = 10_000;
+/// And of these raised by one post, beside those of this one.
+const OF_A_POST_MAX: usize = 256;
+/// Clocks of posts differ by no more than this, in microseconds: what is said to have been raised later has not been.
+const AHEAD_US: u64 = 5_000_000;
 /// What was not acknowledged is said again after so long, in microseconds.
 const AGAIN_US: u64 = 1_000_000;
 /// One that stands is said again so often, so that others see that it still does.
@@ -103,8 +107,8 @@ impl Alarms {
         if seen.level.is_none() {
             return;
         }
-        // The first version of an episode is one of a process that knows of none before it.
-        let version = self.entries.get(&key).map_or(1, |over| over.alarm.version + 1);
+        let over = self.entries.get(&key);
+        let (version, is_first) = (over.map_or(1, |over| over.alarm.version + 1), over.is_none());
         let alarm = Alarm {
             key,
             episode: now_us,
@@ -112,6 +116,8 @@ impl Alarms {
             level: seen.level,
             drains: seen.drains,
             reacted: false,
+            drained: false,
+            is_first,
             value: seen.value,
             node: node.to_owned(),
             text: seen.text,
@@ -138,7 +144,18 @@ impl Alarms {
         true
     }
 
-    /// A child tells of alarms: what it is to hear. What there was no room for is not acknowledged, so it comes again.
+    /// Alarms that this post told of have been raised by a clock that went back: to whoever knows of them they are the same.
+    pub fn begin_anew(&mut self, post: PostId, now_us: u64) {
+        let latest_us = now_us.saturating_add(AHEAD_US);
+        let of_later = |of: &&mut Entry| of.alarm.key.origin == post && of.alarm.episode > latest_us;
+        for Entry { alarm, heard_us, known, .. } in self.entries.values_mut().filter(of_later) {
+            (alarm.episode, alarm.version, alarm.is_first) = (now_us, alarm.version + 1, true);
+            (*heard_us, *known) = (now_us, [None; HEARERS]);
+        }
+    }
+
+    /// A child tells of alarms: what it is to hear. What there was no room for, or has yet to come, is not acknowledged, so it
+    /// comes again.
     pub fn take(&mut self, child: PostId, alarms: Vec<Alarm>, now_us: u64) -> Vec<AlarmAck> {
         let told = alarms.into_iter().take(ALARMS_A_MESSAGE);
         told.filter_map(|alarm| self.take_one(child, alarm, now_us)).collect()
@@ -148,20 +165,33 @@ impl Alarms {
         let AlarmKey { origin, sensor } = &alarm.key;
         let key = AlarmKey { origin: *origin, sensor: sensor.clone() };
         let (episode, version) = (alarm.episode, alarm.version);
-        let reacted = match self.entries.get_mut(&key) {
+        if episode > now_us.saturating_add(AHEAD_US) {
+            return None;
+        }
+        let (reacted, drained) = match self.entries.get_mut(&key) {
             Some(entry) => {
                 entry.take(child, alarm, now_us);
-                entry.alarm.reacted
+                (entry.alarm.reacted, entry.alarm.drained)
             }
             None => {
-                let reacted = alarm.reacted;
+                let done = (alarm.reacted, alarm.drained);
+                if self.of_post(key.origin) >= OF_A_POST_MAX {
+                    self.refused += 1;
+                    return None;
+                }
                 if !self.insert(alarm, child, now_us) {
                     return None;
                 }
-                reacted
+                done
             }
         };
-        Some(AlarmAck { key, episode, version, reacted })
+        Some(AlarmAck { key, episode, version, reacted, drained })
+    }
+
+    /// How many there are that this post has raised.
+    fn of_post(&self, post: PostId) -> usize {
+        let first = AlarmKey { origin: post, sensor: String::new() };
+        self.entries.range(first..).take_while(|(key, _)| key.origin == post).count()
     }
 
     /// Somebody says what it knows.
@@ -172,6 +202,7 @@ impl Alarms {
                 let known = &mut entry.known[hearer as usize];
                 *known = (*known).max(Some(ack.version.min(entry.alarm.version)));
                 entry.alarm.reacted |= ack.reacted;
+                entry.alarm.drained |= ack.drained;
             }
         }
     }
@@ -241,6 +272,16 @@ impl Alarms {
         self.entries.values_mut().filter(waiting).map(react).collect()
     }
 
+    /// Those whose nodes are to get no more tasks, which is then as good as done: each once, whoever has the node get tasks again.
+    pub fn take_for_draining(&mut self) -> Vec<PostId> {
+        let waits = |alarm: &&mut Alarm| alarm.level.is_some() && alarm.drains && !alarm.drained;
+        let drain = |alarm: &mut Alarm| {
+            alarm.drained = true;
+            alarm.key.origin
+        };
+        self.entries.values_mut().map(|entry| &mut entry.alarm).filter(waits).map(drain).collect()
+    }
+
     /// Those that stand.
     pub fn standing(&self) -> impl Iterator<Item = Standing<'_>> {
         let standing = self.entries.values().filter(|entry| entry.alarm.level.is_some());
@@ -263,20 +304,27 @@ impl Entry {
     fn take(&mut self, child: PostId, alarm: Alarm, now_us: u64) {
         let known = (self.alarm.episode, self.alarm.version);
         let is_same = alarm.episode == self.alarm.episode;
-        if (alarm.episode, alarm.version) > known {
+        // What is known to have yet to come is of a clock that went back.
+        let is_newer = (alarm.episode, alarm.version) > known || known.0 > now_us.saturating_add(AHEAD_US);
+        if is_newer {
             let was_up = self.alarm.level.is_some() && self.heard_us + SAME_US > now_us;
             // Its post's process has ended in between, and the next one sees what the one before did.
-            let goes_on = is_same || was_up && alarm.version == 1;
+            let goes_on = is_same || was_up && alarm.is_first;
             let reacted = alarm.reacted || goes_on && self.alarm.reacted;
+            let drained = alarm.drained || goes_on && self.alarm.drained;
+            // Some are told by one who may not say so.
+            let drains = alarm.drains || is_same && self.alarm.drains;
             if !goes_on {
                 self.since_us = alarm.episode.min(now_us);
             }
             if !is_same {
                 (self.known, self.from) = ([None; HEARERS], Vec::new());
             }
-            (self.alarm, self.heard_us) = (Alarm { reacted, ..alarm }, now_us);
+            (self.alarm, self.heard_us) = (Alarm { reacted, drained, drains, ..alarm }, now_us);
         } else if is_same {
             self.alarm.reacted |= alarm.reacted;
+            self.alarm.drained |= alarm.drained;
+            self.alarm.drains |= alarm.drains;
         } else {
             return;
         }

@@ -9,7 +9,7 @@ use starfarm_protocol::orders::PostId;
 use crate::ids;
 use crate::named::{Amounts, Named};
 use crate::summary::Summary;
-use crate::values::{Message, Triples};
+use crate::values::{Message, Triple, Triples};
 
 /// Figures by metric.
 pub type Figures = BTreeMap<Metric, Summary>;
@@ -154,6 +154,22 @@ pub(crate) fn groups(post: PostId, at_us: u64, triples: Triples<'_>, now_us: u64
     groups
 }
 
+/// What a message says of posts that its sender may speak of; none where that is all of it.
+pub fn without_others(triples: Triples<'_>, may_speak: impl Fn(PostId) -> bool) -> Option<Vec<u8>> {
+    let about = |triple: &Triple<'_>| triple.number().filter(|_| triple.id == ids::POST).map(PostId);
+    if triples.into_iter().filter_map(|triple| about(&triple)).all(&may_speak) {
+        return None;
+    }
+    let mut is_others = false;
+    Some(Triples::written(triples.into_iter().filter(|triple| {
+        if let Some(post) = about(triple) {
+            is_others = !may_speak(post);
+        }
+        // A time is that of the next post, too.
+        !is_others || triple.id == ids::AT
+    })))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -177,5 +193,22 @@ mod tests {
             assert_eq!(groups(PostId(9), 1, triples, 7), all);
         }
         assert_eq!(groups(PostId(9), 1, Triples::default(), 1), []);
+    }
+
+    #[test]
+    fn what_a_message_says_of_others_is_left_out() {
+        let machine = |post| Group {
+            figures: Figures::from([(Metric::Cpu, Summary { count: 1, sum: post, min: post, max: post })]),
+            ..Group::new(PostId(post), 7, None)
+        };
+        let (mut out, mut left_out) = (Vec::new(), 0);
+        let mut message = Message::new(&mut out, &mut left_out);
+        (3..7).for_each(|post| machine(post).put(&mut message));
+        let triples = Triples::read(&out).unwrap();
+        assert_eq!(without_others(triples, |_| true), None);
+        let own = without_others(triples, |post| [PostId(4), PostId(6)].contains(&post)).unwrap();
+        assert_eq!(groups(PostId(9), 1, Triples::read(&own).unwrap(), 7), [machine(4), machine(6)]);
+        let none = without_others(triples, |_| false).unwrap();
+        assert_eq!(groups(PostId(9), 1, Triples::read(&none).unwrap(), 7), []);
     }
 }

@@ -50,7 +50,7 @@ mod values;
 mod words;
 
 pub use gather::Gather;
-pub use group::{Figures, JobFigures};
+pub use group::{Figures, JobFigures, without_others};
 pub use lives::{LINE_STEP_US, Lives, Points, Span, Told, Total};
 pub use modules::PURE;
 pub use peers::Peers;

@@ -11,6 +11,8 @@ use crate::group::{Figures, Group, JobFigures};
 
 /// Jobs that have not ended, and those that have, at most: the first ones, and the latest.
 const JOBS_MAX: usize = 10_000;
+/// And of these of which the farm has not said that it has them, told by one post.
+const UNKNOWN_MAX: usize = 2_000;
 const ENDED_MAX: usize = 10_000;
 /// Machines and jobs that have a line, at most: a line takes a kilobyte.
 const LINES_MAX: usize = 10_000;
@@ -126,6 +128,8 @@ struct Life {
     ended_us: Option<u64>,
     /// So often somebody tells of it.
     period_us: u64,
+    /// Who told of it first, until the farm has said that there is such a job.
+    unknown: Option<PostId>,
 }
 
 /// What is to be told of a job.
@@ -153,7 +157,8 @@ impl Lives {
     /// Somebody told of a job what held for so long before that time; who tells does so once a period.
     pub(crate) fn take(&mut self, job: JobId, group: &Group, for_us: u64, period_us: u64) {
         if !self.open.contains_key(&job) {
-            if self.open.len() == JOBS_MAX {
+            let unknown = self.open.values().filter(|life| life.unknown == Some(group.post)).count();
+            if self.open.len() == JOBS_MAX || unknown >= UNKNOWN_MAX {
                 return;
             }
             if let Some((whole, told_us)) = self.ended.get_mut(&job)
@@ -172,6 +177,7 @@ impl Lives {
                 told_minutes: false,
                 ended_us: None,
                 period_us,
+                unknown: Some(group.post),
             };
             self.open.insert(job, life);
             self.order.retain(|ended| *ended != job);
@@ -224,6 +230,19 @@ impl Lives {
         for job in asked {
             if let Some(life) = self.open.get_mut(job) {
                 life.ended_us = is_ended(*job).then(|| life.ended_us.unwrap_or(now_us));
+            }
+        }
+    }
+
+    /// Of the jobs that were asked about there are these, ended or not. What is told of others is of no job.
+    pub fn on_known(&mut self, asked: &BTreeSet<JobId>, is_known: impl Fn(JobId) -> bool) {
+        for job in asked {
+            let Some(life) = self.open.get_mut(job).filter(|life| life.unknown.is_some()) else { continue };
+            if is_known(*job) {
+                life.unknown = None;
+            } else {
+                self.open.remove(job);
+                self.jobs.remove(job);
             }
         }
     }
@@ -379,17 +398,37 @@ mod tests {
     }
 
     #[test]
+    fn of_jobs_that_the_farm_does_not_have_nothing_is_told_or_kept() {
+        let mut lives = Lives::default();
+        for job in 0..2 * UNKNOWN_MAX as u64 {
+            lives.take(JobId(job), &group(SECOND_US, &[1]), SECOND_US, SECOND_US);
+        }
+        assert_eq!(lives.open().count(), UNKNOWN_MAX);
+        // Those that another post tells of have room.
+        let other = Group { post: PostId(9), ..group(SECOND_US, &[1]) };
+        lives.take(JobId(1_000_000), &other, SECOND_US, SECOND_US);
+        let asked = lives.open().collect();
+        lives.on_known(&asked, |job| job.0 >= 1_000_000);
+        lives.on_ended(&asked, |_| true, SECOND_US);
+        let told = lives.due(99 * SECOND_US);
+        assert!(matches!(&told[..], [(JobId(1_000_000), Told::Life(_))]), "{told:?}");
+        assert!(lives.whole(JobId(5)).is_none());
+    }
+
+    #[test]
     fn nothing_is_kept_without_a_bound() {
         let mut lives = Lives::default();
         for job in 0..2 * JOBS_MAX as u64 {
-            lives.take(JobId(job), &group(SECOND_US, &[1]), SECOND_US, SECOND_US);
+            let of = Group { post: PostId(job), ..group(SECOND_US, &[1]) };
+            lives.take(JobId(job), &of, SECOND_US, SECOND_US);
         }
         let open: Vec<_> = lives.open().collect();
         assert_eq!(open.len(), JOBS_MAX);
         for first in [0, 1_000_000] {
             let jobs: BTreeSet<_> = (first..first + JOBS_MAX as u64).map(JobId).collect();
             for job in &jobs {
-                lives.take(*job, &group(SECOND_US, &[1]), SECOND_US, SECOND_US);
+                let of = Group { post: PostId(job.0), ..group(SECOND_US, &[1]) };
+                lives.take(*job, &of, SECOND_US, SECOND_US);
             }
             lives.on_ended(&jobs, |_| true, SECOND_US);
             assert_eq!(lives.due(9 * SECOND_US).len(), JOBS_MAX);

@@ -19,15 +19,44 @@ pub(crate) const KNOWN_US: u64 = 30_000_000;
 const USUAL_US: u64 = 1_000_000;
 /// Jobs of a post, at most: what it says of more is not looked at.
 const JOBS_MAX: usize = 10_000;
+/// Bytes of figures that have names only, of all jobs of a post: beyond that its jobs have none.
+const NAMED_BYTES_MAX: usize = 4 << 20;
 /// Machines, at most.
 const MACHINES_MAX: usize = 100_000;
+
+/// What a child told last of each job.
+#[derive(Default, Debug)]
+struct Jobs {
+    by_job: BTreeMap<JobId, Group>,
+    named_bytes: usize,
+}
+
+impl Jobs {
+    fn put(&mut self, job: JobId, mut group: Group) {
+        self.remove(job);
+        if self.named_bytes + group.named.bytes() > NAMED_BYTES_MAX {
+            group.named = Amounts::default();
+        }
+        self.named_bytes += group.named.bytes();
+        self.by_job.insert(job, group);
+    }
+
+    fn remove(&mut self, job: JobId) {
+        self.named_bytes -= self.by_job.remove(&job).map_or(0, |group| group.named.bytes());
+    }
+
+    fn retain(&mut self, is_kept: impl Fn(JobId, &Group) -> bool) {
+        self.by_job.retain(|job, group| is_kept(*job, group));
+        self.named_bytes = self.by_job.values().map(|group| group.named.bytes()).sum();
+    }
+}
 
 /// The newest figures of each post.
 #[derive(Default, Debug)]
 pub struct Picture {
     machines: BTreeMap<PostId, Group>,
     /// By the child that told.
-    jobs: BTreeMap<PostId, BTreeMap<JobId, Group>>,
+    jobs: BTreeMap<PostId, Jobs>,
     /// How often something is told, if it is known: of all, and of jobs that have a period of their own.
     period_us: u64,
     periods: BTreeMap<JobId, u64>,
@@ -60,19 +89,15 @@ impl Picture {
             }
             let period_us = Some(self.period_of(child, Some(job))).filter(|us| *us > 0).unwrap_or(USUAL_US);
             let jobs = self.jobs.entry(child).or_default();
-            let known = jobs.get(&job);
-            if !is_newer(known) || known.is_none() && jobs.len() == JOBS_MAX {
+            let known = jobs.by_job.get(&job);
+            if !is_newer(known) || known.is_none() && jobs.by_job.len() == JOBS_MAX {
                 continue;
             }
             is_news = true;
             // A figure holds from the one before on; where some were lost, it says nothing of all that time.
             let since_us = known.map_or(period_us, |known| group.at_us.saturating_sub(known.at_us));
             self.lives.take(job, &group, since_us.min(period_us.saturating_mul(3)), period_us);
-            if group.is_over() {
-                jobs.remove(&job).map(drop)
-            } else {
-                jobs.insert(job, group).map(drop)
-            };
+            if group.is_over() { jobs.remove(job) } else { jobs.put(job, group) }
         }
         is_news
     }
@@ -90,7 +115,7 @@ impl Picture {
     pub fn set_periods(&mut self, period_us: u64, jobs: BTreeMap<JobId, u64>, posts: BTreeMap<PostId, u64>) {
         (self.period_us, self.periods, self.of_posts) = (period_us, jobs, posts);
         let periods = &self.periods;
-        self.jobs.values_mut().for_each(|jobs| jobs.retain(|job, _| periods.get(job) != Some(&0)));
+        self.jobs.values_mut().for_each(|jobs| jobs.retain(|job, _| periods.get(&job) != Some(&0)));
     }
 
     /// So often a child tells of a job, or of its machine.
@@ -125,7 +150,7 @@ impl Picture {
         machines.retain(|post, group| is_known(*post, group));
         jobs.iter_mut().for_each(|(child, jobs)| jobs.retain(|_, group| is_known(*child, group)));
         (self.machines, self.jobs) = (machines, jobs);
-        self.jobs.retain(|_, jobs| !jobs.is_empty());
+        self.jobs.retain(|_, jobs| !jobs.by_job.is_empty());
     }
 
     /// What the machine of a post uses, and since when that is known, in microseconds; nothing where that is too long ago.
@@ -146,10 +171,10 @@ impl Picture {
         let told = self
             .jobs
             .iter()
-            .flat_map(|(child, jobs)| jobs.iter().map(move |(job, told)| (*child, job, told)));
+            .flat_map(|(child, jobs)| jobs.by_job.iter().map(move |(job, told)| (*child, job, told)));
         for (child, job, told) in told {
             let (sum, oldest_us) = all.entry(*job).or_insert_with(|| (told.emptied(), 0));
-            sum.of += told.of;
+            sum.of = sum.of.saturating_add(told.of);
             let age_us = now_us.saturating_sub(told.at_us);
             if self.is_fresh(child, Some(*job), age_us) {
                 sum.add(told);
@@ -238,6 +263,34 @@ mod tests {
         assert_eq!(picture.jobs(31 * SECOND_US)[&JobId(7)].of, 1);
         picture.tidy(60 * SECOND_US);
         assert!(picture.jobs.is_empty() && picture.machines.is_empty());
+    }
+
+    #[test]
+    fn names_of_a_post_have_so_much_room_and_what_it_forgets_makes_room() {
+        let mut jobs = Jobs::default();
+        let mut named = Amounts::default();
+        (0..100).for_each(|n| assert!(named.add(&format!("program.{n}"), crate::named::Amount::of(1.0))));
+        let group = || Group { named: named.clone(), ..Group::of_nobody() };
+        let fit = NAMED_BYTES_MAX / named.bytes();
+        (0..=fit as u64).for_each(|job| jobs.put(JobId(job), group()));
+        let has_names = |jobs: &Jobs, job| jobs.by_job[&JobId(job)].named.bytes() > 0;
+        assert!(has_names(&jobs, fit as u64 - 1) && !has_names(&jobs, fit as u64));
+        jobs.remove(JobId(0));
+        jobs.put(JobId(fit as u64), group());
+        assert!(has_names(&jobs, fit as u64));
+        jobs.retain(|_, _| false);
+        assert_eq!(jobs.named_bytes, 0);
+    }
+
+    #[test]
+    fn counts_that_no_post_can_have_do_no_harm() {
+        let mut picture = Picture::default();
+        for post in 1..3 {
+            let below = [(ids::FROM, u64::MAX), (ids::OF, u64::MAX)];
+            said(&mut picture, post, &[&of_job(7, u64::MAX, u64::MAX)[..], &below].concat(), SECOND_US);
+        }
+        let seven = picture.jobs(SECOND_US)[&JobId(7)].clone();
+        assert_eq!((seven.units, seven.from, seven.of), (u64::MAX, u64::MAX, u64::MAX));
     }
 
     #[test]

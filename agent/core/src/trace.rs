@@ -8,6 +8,7 @@ use starfarm_protocol::ids::JobId;
 use starfarm_protocol::orders::PostId;
 use starfarm_protocol::units::Units;
 
+use crate::group::AHEAD_US;
 use crate::ids;
 use crate::values::{Message, Triples};
 
@@ -112,17 +113,25 @@ pub struct Traces {
 }
 
 impl Traces {
-    /// A child has told something, of itself or of a post below it; whether that was new. `node_of` knows the node of a post.
+    /// A child has told something, of itself or of a post below it; whether that was new. `node_of` knows the node of a post. No
+    /// time is later than now.
     pub fn take(
         &mut self,
         (child, at_us): (PostId, u64),
         triples: Triples<'_>,
         node_of: impl FnOnce(PostId) -> Option<String>,
+        now_us: u64,
     ) -> bool {
+        let latest_us = now_us.saturating_add(AHEAD_US);
+        let at_us = at_us.min(latest_us);
         let number = |id| triples.find(id).and_then(|triple| triple.number());
         let text = triples.find(ids::EVENT).map(|triple| clean(&String::from_utf8_lossy(triple.value)));
         let Some(text) = text.filter(|text| !text.is_empty()) else { return false };
         let origin = number(ids::POST).map_or(child, PostId);
+        // What is known to be of a time that has yet to come is of a clock that went back.
+        if self.origins.get(&origin).is_some_and(|(known_us, _)| *known_us > latest_us) {
+            self.origins.remove(&origin);
+        }
         let Some(lost) = self.lost_before(origin, (at_us, number(ids::SEQUENCE).unwrap_or_default())) else {
             return false;
         };
@@ -203,7 +212,7 @@ mod tests {
         let told = Told { at_us, job: JobId(7), unit: Some(u128::MAX), sequence, text };
         let bytes = written(|message| told.put(message));
         let node_of = |post: PostId| Some(format!("n{}", post.0));
-        traces.take((PostId(post), at_us), Triples::read(&bytes).unwrap(), node_of)
+        traces.take((PostId(post), at_us), Triples::read(&bytes).unwrap(), node_of, 1_000 * SECOND_US)
     }
 
     fn texts(page: &TracePage) -> Vec<&str> {
@@ -267,7 +276,7 @@ mod tests {
         assert_eq!(ids, ["at", "post", "job", "sequence", "event"]);
         assert_eq!(triples.find(ids::POST).unwrap().number(), Some(9));
         let mut traces = Traces::default();
-        assert!(traces.take((PostId(1), 5), triples, |post| Some(post.0.to_string())));
+        assert!(traces.take((PostId(1), 5), triples, |post| Some(post.0.to_string()), 5));
         assert_eq!(traces.page(0, 9, |_| true).lines[0].node.as_deref(), Some("9"));
     }
 
@@ -312,6 +321,16 @@ mod tests {
         assert_eq!((page.lines[1].node.as_deref(), page.lines[1].job), (Some("n2"), Some(JobId(7))));
         assert_eq!(page.lines[1].unit, Some(Units(u128::MAX)));
         let empty = written(|message| message.put_number(ids::AT, 1));
-        assert!(!traces.take((PostId(1), 99), Triples::read(&empty).unwrap(), |_| None));
+        assert!(!traces.take((PostId(1), 99), Triples::read(&empty).unwrap(), |_| None, 99));
+    }
+
+    #[test]
+    fn no_time_is_later_than_now_and_a_clock_that_went_back_silences_nobody() {
+        let mut traces = Traces::default();
+        let now_us = 1_000 * SECOND_US;
+        assert!(told(&mut traces, 1, (u64::MAX, 3), "a"));
+        assert_eq!(traces.page(0, 9, |_| true).lines[0].at_us, now_us + AHEAD_US);
+        traces.origins.insert(PostId(1), (2 * now_us, 9));
+        assert!(told(&mut traces, 1, (now_us, 0), "b"));
     }
 }

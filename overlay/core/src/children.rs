@@ -14,7 +14,7 @@ use crate::receiving::Receiving;
 /// Posts below whose way is remembered, at most.
 const WAYS_MAX: usize = 100_000;
 
-/// What a child says that its parent has to do with.
+/// What a child says that its parent has to do with. Whether it may speak of a post other than itself is for the parent to know.
 #[derive(Debug, PartialEq)]
 pub enum Said<'a> {
     /// Nothing.
@@ -24,7 +24,7 @@ pub enum Said<'a> {
     /// Values; nobody has seen them before.
     Data(PostId, Data<'a>),
     /// How it, or a post below it, stands.
-    Standing(Standing),
+    Standing(PostId, Standing),
     /// Of alarms, which it is to be answered.
     Alarms(PostId, Vec<Alarm>),
     /// That it knows of alarms.
@@ -32,9 +32,9 @@ pub enum Said<'a> {
     /// Its part of what all do together.
     Part(PostId, Part),
     /// The agent of it, or of a post below it, answers.
-    Answer(Answer<'a>),
-    /// Nothing was heard of a post below it for a while.
-    Suspect(PostId),
+    Answer(PostId, Answer<'a>),
+    /// Nothing was heard of another post for a while: that of the second.
+    Suspect(PostId, PostId),
 }
 
 /// All children of a post.
@@ -47,6 +47,8 @@ pub struct Children {
     by_post: BTreeMap<PostId, (LinkId, u8)>,
     /// Of posts further below, by way of which child they are reached: the one by which they told last how they stand.
     ways: BTreeMap<PostId, PostId>,
+    /// Links that were refused last, and are about to end: one of a post.
+    refused: BTreeMap<PostId, LinkId>,
     received: Receiving,
 }
 
@@ -59,6 +61,7 @@ impl Children {
             links: BTreeMap::new(),
             by_post: BTreeMap::new(),
             ways: BTreeMap::new(),
+            refused: BTreeMap::new(),
             received: Receiving::default(),
         }
     }
@@ -103,6 +106,13 @@ impl Children {
         }
     }
 
+    /// A child has told how a post further below stands, and may: that one is reached by way of it.
+    pub fn leads(&mut self, child: PostId, to: PostId) {
+        if child != to && (self.ways.len() < WAYS_MAX || self.ways.contains_key(&to)) {
+            self.ways.insert(to, child);
+        }
+    }
+
     /// Says something to a post below, or to who is on the way to it; false where no way is known.
     pub fn send_to(&self, links: &mut impl Links, post: PostId, message: &Message<'_>, now_us: u64) -> bool {
         let child = if self.by_post.contains_key(&post) { Some(&post) } else { self.ways.get(&post) };
@@ -139,7 +149,9 @@ impl Children {
         });
         match fits {
             Err(why) => {
-                links.send(link, Lane::Control, &Message::Refuse { why }, now_us);
+                links.refuse(link, why, now_us);
+                // One that calls again and again has one link all the same.
+                self.refused.insert(post, link).into_iter().for_each(|older| links.close(older));
                 false
             }
             Ok(attach) => {
@@ -158,6 +170,7 @@ impl Children {
     /// A record has come by a link. One that breaks the rules ends it, as does one of who is no child.
     pub fn hear<'a>(&mut self, links: &mut impl Links, link: LinkId, record: &'a [u8]) -> Said<'a> {
         let Some(post) = self.links.get(&link).copied() else {
+            self.refused.retain(|_, refused| *refused != link);
             links.close(link);
             return Said::Nothing;
         };
@@ -172,16 +185,14 @@ impl Children {
             Ok(Some(Message::Standing(standing))) => {
                 if standing.post == post {
                     self.received.on_dropped(post, standing.counts.dropped);
-                } else if self.ways.len() < WAYS_MAX || self.ways.contains_key(&standing.post) {
-                    self.ways.insert(standing.post, post);
                 }
-                Said::Standing(standing)
+                Said::Standing(post, standing)
             }
             Ok(Some(Message::Alarms(alarms))) => Said::Alarms(post, alarms),
             Ok(Some(Message::AlarmAcks(acks))) => Said::AlarmAcks(post, acks),
             Ok(Some(Message::Part(part))) if part.op == PartOp::Up => Said::Part(post, part),
-            Ok(Some(Message::Answer(answer))) => Said::Answer(answer),
-            Ok(Some(Message::Suspect(below))) => Said::Suspect(below),
+            Ok(Some(Message::Answer(answer))) => Said::Answer(post, answer),
+            Ok(Some(Message::Suspect(below))) => Said::Suspect(post, below),
             Ok(Some(Message::Beat { .. }) | None) => Said::Nothing,
             _ => {
                 links.close(link);
@@ -192,6 +203,7 @@ impl Children {
 
     /// A link has ended by itself: whose it was, if it was a child's.
     pub fn gone(&mut self, link: LinkId) -> Option<PostId> {
+        self.refused.retain(|_, refused| *refused != link);
         let post = self.links.remove(&link)?;
         self.by_post.remove(&post);
         self.ways.retain(|_, child| *child != post);

@@ -9,10 +9,13 @@
 mod attach;
 mod follow;
 mod grow;
+mod keys;
 mod known;
 mod news;
 mod orders;
 mod roots;
+mod speak;
+mod voices;
 mod watches;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,7 +23,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use starfarm_protocol::admin::PostLoss;
 use starfarm_protocol::ids::PublicKey;
 use starfarm_protocol::link::Standing;
-use starfarm_protocol::orders::{FRONT_LEVEL, Orders, POSTS_MAX, PostId, PostKind, PostReport, Report};
+use starfarm_protocol::orders::{
+    FRONT_LEVEL, HOST_BYTES_MAX, Host, Orders, POSTS_MAX, PostId, PostKind, PostReport, Report,
+};
 
 pub use known::{FANOUT, Front, Neighbours, NodeFacts, Post, Settings};
 pub use news::PostNews;
@@ -36,8 +41,10 @@ impl Front {
         let is_new = !self.nodes.contains_key(&node);
         let known = self.nodes.entry(node).or_default();
         name.clone_into(&mut known.name);
-        self.dirty |= is_new || known.host != report.host || known.links != report.links;
-        (known.host, known.links, known.reacts) = (report.host.clone(), report.links, report.reacts);
+        let host = &report.host.name;
+        let host = Host { name: host[..host.floor_char_boundary(HOST_BYTES_MAX)].to_owned(), ..report.host };
+        self.dirty |= is_new || known.host != host || known.links != report.links;
+        (known.host, known.links, known.reacts) = (host, report.links, report.reacts);
         if is_new && let Some((first_us, last_us)) = &mut self.collecting {
             *first_us = if *first_us == 0 { now_us } else { *first_us };
             *last_us = now_us;
@@ -59,42 +66,51 @@ impl Front {
 
     /// Takes up what a node tells of a post.
     fn learn(&mut self, node: PublicKey, told: &PostReport, now_us: u64) {
-        if self.learn_root(node, told, now_us) {
-            let post = self.roots.get_mut(told.post).expect("it was just seen there");
-            let (is_new, was_linked) = post.hear(told, now_us);
-            self.dirty |= is_new;
-            if was_linked {
-                self.tell_lost(told.post, PostLoss::ProcessEnded);
-            }
+        let is_its = match self.post(told.post) {
+            Some(post) => (post.node, post.kind, post.level) == (node, told.kind, told.level),
+            None => self.learn_new(node, told, now_us),
+        };
+        if !is_its || told.key.is_some_and(|key| self.is_others(&key, told.post)) {
             return;
         }
+        let of_tree = self.posts.get_mut(&told.post);
+        let post = of_tree.or_else(|| self.roots.get_mut(told.post)).expect("it was just seen there");
+        let (is_new, was_linked) = post.hear(told, now_us);
+        self.dirty |= is_new;
+        if was_linked {
+            self.tell_lost(told.post, PostLoss::ProcessEnded);
+        }
+        told.key.into_iter().for_each(|key| self.keys.put(key, told.post));
+    }
+
+    /// Another post has this link key, or the front.
+    fn is_others(&self, key: &PublicKey, post: PostId) -> bool {
+        let other = self.keys.of(key).filter(|other| *other != post).and_then(|other| self.post(other));
+        *key == self.public || other.is_some_and(|other| other.key == Some(*key))
+    }
+
+    /// One of an earlier incarnation of the front lives on: its links hold. A number that was not given yet is nobody's; and once
+    /// all is planned, a CP that nobody planned ends.
+    fn learn_new(&mut self, node: PublicKey, told: &PostReport, now_us: u64) -> bool {
+        if told.post == PostId::FRONT || told.post.0 >= self.next {
+            return false;
+        }
+        if self.learn_root(node, told, now_us) {
+            return true;
+        }
         let known = self.nodes.get_mut(&node).expect("its report is read");
-        if !known.posts.contains(&told.post) {
-            // One of an earlier incarnation of the front lives on: its links hold.
-            let is_cp = matches!(told.kind, PostKind::Cp | PostKind::Ibe) && told.level > 0;
-            let has_be = || known.posts.iter().any(|post| self.posts[post].level == 0);
-            let is_be = told.kind == PostKind::Be && told.level == 0 && !has_be();
-            // A number that was not given yet is nobody's; and once all is planned, a CP that nobody planned ends.
-            if told.post.0 >= self.next {
-                return;
-            }
-            let is_wanted = is_be || is_cp && self.collecting.is_some() && told.level < FRONT_LEVEL;
-            if told.post == PostId::FRONT || self.posts.contains_key(&told.post) || !is_wanted {
-                return;
-            }
+        let is_cp = matches!(told.kind, PostKind::Cp | PostKind::Ibe) && told.level > 0;
+        let has_be = || known.posts.iter().any(|post| self.posts[post].level == 0);
+        let is_be = told.kind == PostKind::Be && told.level == 0 && !has_be();
+        let is_wanted = is_be || is_cp && self.collecting.is_some() && told.level < FRONT_LEVEL;
+        if is_wanted {
             known.posts.push(told.post);
             let mut post = Post::new(node, (told.kind, told.level), now_us);
             post.parent = told.parent;
             self.posts.insert(told.post, post);
             self.is_heir |= told.post.0 < self.first;
         }
-        let post = self.posts.get_mut(&told.post).expect("its node lists it");
-        assert_eq!(post.node, node, "no other node lists it");
-        let (is_new, was_linked) = post.hear(told, now_us);
-        self.dirty |= is_new;
-        if was_linked {
-            self.tell_lost(told.post, PostLoss::ProcessEnded);
-        }
+        is_wanted
     }
 
     /// Each node has a back end.
@@ -166,8 +182,8 @@ impl Front {
     }
 
     /// What befell posts since this was asked last, and how much more did that there was no room for.
-    pub fn take_news(&mut self) -> (Vec<PostNews>, u64) {
-        self.news.take()
+    pub fn take_news(&mut self, now_us: u64) -> (Vec<PostNews>, u64) {
+        self.news.take(now_us)
     }
 
     /// What this child of the front told of jobs others tell once it has gone: it is a CP, or was taken in for a while.

@@ -23,7 +23,8 @@ const STANDING_US: u64 = 2_000_000;
 /// What the owner of a post is to do, in this order.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Deed {
-    /// A child has told something of a stream, measured at that time by the farm's clock.
+    /// A child has told something of a stream, measured at that time by the farm's clock. Of whom it is the message says itself:
+    /// see [`Member::may_tell`].
     Take(PostId, Stream, u64, Vec<u8>),
     /// A post tells nothing here any more.
     Forget(PostId),
@@ -61,6 +62,8 @@ pub struct Member {
     sending: Sending,
     table: Table,
     children: Children,
+    /// The levels of the posts below, as its orders name them.
+    levels: BTreeMap<PostId, u8>,
     /// How the posts below stand, as they told last.
     below: BTreeMap<PostId, Standing>,
     /// What those above want of all below.
@@ -79,6 +82,7 @@ impl Member {
             sending: Sending::default(),
             table: Table::default(),
             children: Children::of(level),
+            levels: BTreeMap::new(),
             below: BTreeMap::new(),
             parts: Parts::default(),
             standing_us: 0,
@@ -166,6 +170,7 @@ impl Member {
     ) {
         self.children.limit(order.children_max as usize);
         let is_below = |post: &PostId| order.below.iter().any(|below| below.post == *post);
+        self.levels = order.below.iter().map(|below| (below.post, below.level)).collect();
         self.below.retain(|post, _| is_below(post));
         let strangers: BTreeSet<_> = self.children.posts().filter(|post| !is_below(post)).collect();
         let before = self.place.iter().flat_map(|place| &place.order.below).map(|below| below.post);
@@ -229,6 +234,22 @@ impl Member {
         }
     }
 
+    /// Whether that child may speak of that post: of itself, and a CP of those below this post. Which of them are below the CP
+    /// now, or were lately, the front knows, and looks again.
+    pub fn may_speak(&self, child: PostId, about: PostId) -> bool {
+        child == about || self.is_cp(child) && self.levels.contains_key(&about)
+    }
+
+    /// The same for what a child tells of a stream. What programs tell one by one is told once, and a CP may know sooner than
+    /// this post who is below it now.
+    pub fn may_tell(&self, child: PostId, stream: Stream, about: PostId) -> bool {
+        self.may_speak(child, about) || stream == Stream::Trace && self.is_cp(child)
+    }
+
+    fn is_cp(&self, child: PostId) -> bool {
+        self.levels.get(&child).is_some_and(|level| *level > 0)
+    }
+
     /// A record has come.
     pub fn on_record(
         &mut self,
@@ -249,16 +270,29 @@ impl Member {
             Said::Data(child, data) => {
                 deeds.push(Deed::Take(child, data.stream, data.at_us, data.triples.to_vec()));
             }
-            Said::Standing(standing) => self.pass_on(links, standing, now_us),
-            Said::Alarms(post, alarms) => deeds.push(Deed::Alarms(link, post, alarms)),
+            Said::Standing(child, standing) if self.may_speak(child, standing.post) => {
+                self.children.leads(child, standing.post);
+                self.pass_on(links, standing, now_us);
+            }
+            Said::Alarms(child, mut alarms) => {
+                alarms.retain(|alarm| self.may_speak(child, alarm.key.origin));
+                deeds.push(Deed::Alarms(link, child, alarms));
+            }
             Said::Part(post, part) => {
                 let sum = self.parts.up(post, &part);
                 self.say_parts(links, sum, now_us);
             }
-            Said::Answer(_) => deeds.push(Deed::Answer(record.to_vec())),
-            Said::Suspect(post) => self.suspect(links, post, now_us),
+            Said::Answer(child, answer) if self.may_speak(child, answer.post) => {
+                deeds.push(Deed::Answer(record.to_vec()));
+            }
+            // The ring's suspicions are of posts that may be anywhere.
+            Said::Suspect(child, post) if self.is_cp(child) => self.suspect(links, post, now_us),
             Said::Gone(post) => self.on_child_gone(links, post, now_us, deeds),
-            Said::AlarmAcks(..) | Said::Nothing => {}
+            Said::Standing(..)
+            | Said::Answer(..)
+            | Said::Suspect(..)
+            | Said::AlarmAcks(..)
+            | Said::Nothing => {}
         }
     }
 
@@ -422,8 +456,7 @@ impl Member {
 
     /// A post below says how it stands: so those above hear of it.
     fn pass_on(&mut self, links: &mut impl Links, standing: Standing, now_us: u64) {
-        let place = self.place.as_ref();
-        if place.is_some_and(|place| place.order.below.iter().any(|below| below.post == standing.post)) {
+        if self.levels.contains_key(&standing.post) {
             self.below.insert(standing.post, standing);
             if let Some(up) = self.up() {
                 links.send(up.link, Lane::Control, &Message::Standing(standing), now_us);

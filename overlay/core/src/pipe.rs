@@ -14,6 +14,8 @@ pub const LOOK_US: u64 = BEAT_US / 4;
 
 /// Of so many records of data that have come the other end hears at the next look: it keeps them until then.
 const UNTOLD_MAX: u64 = 256;
+/// A link that is refused ends after so long.
+const PART_US: u64 = 1_000_000;
 
 /// The links of a process, as those use them who decide what is said and to whom.
 pub trait Links {
@@ -26,6 +28,9 @@ pub trait Links {
 
     /// Sends what waits for a parent, as far as the link has room for it.
     fn send_data(&mut self, link: LinkId, waiting: &mut Sending, now_us: u64);
+
+    /// Says why a link is not taken. It ends a moment later: until then that may leave.
+    fn refuse(&mut self, link: LinkId, why: String, now_us: u64);
 
     /// Ends a link; what waits to leave by it is lost.
     fn close(&mut self, link: LinkId);
@@ -67,13 +72,15 @@ pub struct Pipe {
     told: u64,
     /// More was to leave than the other end takes.
     is_full: bool,
+    /// When it ends, as it was refused.
+    ends_us: Option<u64>,
 }
 
 impl Pipe {
     /// That of a link that begins.
     pub fn new(now_us: u64) -> Self {
-        let (data, told, is_full) = (0, 0, false);
-        Self { lanes: Lanes::default(), heard_us: now_us, said_us: now_us, data, told, is_full }
+        let (data, told, is_full, ends_us) = (0, 0, false, None);
+        Self { lanes: Lanes::default(), heard_us: now_us, said_us: now_us, data, told, is_full, ends_us }
     }
 
     /// Puts a record into a lane.
@@ -103,6 +110,12 @@ impl Pipe {
         }
     }
 
+    /// As [`Links::refuse`].
+    pub fn refuse(&mut self, why: String, now_us: u64) {
+        self.send(Lane::Control, &Message::Refuse { why }, now_us);
+        self.ends_us = Some(now_us + PART_US);
+    }
+
     /// As [`Links::send_data`].
     pub fn send_data(&mut self, waiting: &mut Sending, now_us: u64) {
         while let Some(record) = waiting.next_record(self.lanes.room(Lane::Data)) {
@@ -115,7 +128,7 @@ impl Pipe {
         self.lanes.take_next()
     }
 
-    /// Something has come of the other end.
+    /// Something has come whole of the other end.
     pub fn on_heard(&mut self, now_us: u64) {
         self.heard_us = now_us;
     }
@@ -132,6 +145,9 @@ impl Pipe {
     pub fn look(&mut self, is_up: bool, now_us: u64) -> Result<(), End> {
         if now_us.saturating_sub(self.heard_us) >= DEAD_US {
             return Err(End::Silent);
+        }
+        if self.ends_us.is_some_and(|ends_us| ends_us <= now_us) {
+            return Err(End::Broken("it was refused".to_owned()));
         }
         let full = || End::Broken("it does not read".to_owned());
         if self.is_full {
@@ -171,6 +187,16 @@ mod tests {
         assert_eq!(pipe.look(true, DEAD_US), Err(End::Silent));
         pipe.on_heard(DEAD_US);
         pipe.look(true, 2 * DEAD_US - 1).unwrap();
+    }
+
+    #[test]
+    fn one_that_is_refused_is_told_why_and_ends_though_it_goes_on_to_say_something() {
+        let mut pipe = Pipe::new(0);
+        pipe.refuse("no".to_owned(), 0);
+        assert_eq!(next(&mut pipe).as_deref(), Some(&[3, b'n', b'o'][..]));
+        pipe.look(true, PART_US - 1).unwrap();
+        pipe.on_heard(PART_US);
+        assert_eq!(pipe.look(true, PART_US), Err(End::Broken("it was refused".into())));
     }
 
     #[test]

@@ -8,7 +8,9 @@ use starfarm_overlay_core::member::{Deed, Member, vouchers};
 use starfarm_overlay_core::pipe::{End, LinkId, Links};
 use starfarm_overlay_core::sending::Sending;
 use starfarm_protocol::ids::PublicKey;
-use starfarm_protocol::link::{Attach, LINK, Message};
+use starfarm_protocol::link::{
+    Alarm, AlarmKey, Answer, Attach, Counts, LINK, Message, Piece, Standing, Stream,
+};
 use starfarm_protocol::orders::{Ancestor, Descendant, PostId, PostKind, PostOrder, PostState};
 use starfarm_protocol::seal::Secret;
 
@@ -32,6 +34,10 @@ impl Links for Said {
 
     fn send_data(&mut self, _: LinkId, _: &mut Sending, _: u64) {}
 
+    fn refuse(&mut self, link: LinkId, why: String, now_us: u64) {
+        self.send(link, Lane::Control, &Message::Refuse { why }, now_us);
+    }
+
     fn close(&mut self, link: LinkId) {
         self.1.push(link);
     }
@@ -53,9 +59,14 @@ fn bytes(message: &Message<'_>) -> Vec<u8> {
 impl Cp {
     fn new() -> Self {
         let secret = Secret([1; 32]);
-        let key = PublicKey([9; 32]);
-        let front = Ancestor { post: PostId::FRONT, addresses: Vec::new(), key, secret: secret.clone() };
-        let below = Descendant { post: PostId(3), parent: PostId(2), key: PublicKey([3; 32]), secret };
+        let front = Ancestor {
+            post: PostId::FRONT,
+            addresses: Vec::new(),
+            key: PublicKey([9; 32]),
+            secret: secret.clone(),
+        };
+        let (key, parent) = (PublicKey([3; 32]), PostId(2));
+        let below = Descendant { post: PostId(3), parent, level: 0, key, secret };
         let (lineage, below) = (vec![front], vec![below]);
         let none = PostOrder::new(PostId(2), (PostKind::Ibe, 1));
         let order = PostOrder { lineage, below, children_max: 4, ..none };
@@ -112,7 +123,7 @@ fn who_may_watch_a_post_is_no_child_of_it_for_that() {
     let mut order = cp.member.order().unwrap().clone();
     let (key, secret) = (PublicKey([8; 32]), Secret([2; 32]));
     let id = secret.join_key_id();
-    order.watchers.push(Descendant { post: PostId(8), parent: PostId::FRONT, key, secret });
+    order.watchers.push(Descendant { post: PostId(8), parent: PostId::FRONT, level: 1, key, secret });
     assert!(vouchers(&order).only(&id).is_some());
     cp.member.on_place(&mut cp.said, (order, "10.0.0.9:7".parse().unwrap()), &mut cp.deeds);
     let attach = Attach { post: PostId(8), level: 0, dropped: 0, sequences: [0; 4] };
@@ -120,6 +131,66 @@ fn who_may_watch_a_post_is_no_child_of_it_for_that() {
     let who = (PostId(8), PublicKey([8; 32]));
     cp.member.on_called(&mut cp.said, LinkId(7), who, &first, SECOND_US, &mut cp.deeds);
     assert_eq!((cp.said.1.as_slice(), cp.member.children().count()), (&[LinkId(7)][..], 1));
+}
+
+/// What a post says of that one: how it stands, what its agent answers, an alarm of it, and that it is silent.
+fn sayings(about: PostId) -> [Message<'static>; 4] {
+    let standing =
+        Standing { post: about, parent: PostId(2), level: 0, children: 0, counts: Counts::default() };
+    let alarm = Alarm {
+        key: AlarmKey { origin: about, sensor: "disk".into() },
+        episode: 1,
+        version: 1,
+        level: None,
+        drains: true,
+        reacted: false,
+        drained: false,
+        is_first: true,
+        value: None,
+        node: "n".into(),
+        text: String::new(),
+    };
+    let piece = Piece { number: 1, nth: 0, of: 1, bytes: &[] };
+    [
+        Message::Standing(standing),
+        Message::Answer(Answer { post: about, piece }),
+        Message::Alarms(vec![alarm]),
+        Message::Suspect(about),
+    ]
+}
+
+#[test]
+fn a_back_end_speaks_of_itself_alone_and_a_cp_of_those_below() {
+    let mut cp = Cp::new();
+    let mut order = cp.member.order().unwrap().clone();
+    for (post, level) in [(4, 0), (5, 1)] {
+        let (key, secret) = (PublicKey([post as u8; 32]), Secret([post as u8; 32]));
+        order.below.push(Descendant { post: PostId(post), parent: PostId(2), level, key, secret });
+    }
+    cp.member.on_place(&mut cp.said, (order, "10.0.0.9:7".parse().unwrap()), &mut cp.deeds);
+    cp.take();
+    for said in sayings(PostId(4)) {
+        cp.hears(DOWN, &said, 2 * SECOND_US);
+    }
+    assert_eq!(cp.take(), (vec![Deed::Alarms(DOWN, PostId(3), vec![])], vec![]));
+    for said in &sayings(PostId(3))[..3] {
+        cp.hears(DOWN, said, 2 * SECOND_US);
+    }
+    let (deeds, said) = cp.take();
+    assert!(matches!(&deeds[..], [Deed::Answer(_), Deed::Alarms(DOWN, PostId(3), own)] if own.len() == 1));
+    assert!(matches!(&said[..], [(UP, own)] if own.starts_with("Standing")), "{said:?}");
+    let may = |child, about| cp.member.may_speak(PostId(child), PostId(about));
+    assert!(may(5, 3) && may(5, 5) && !may(5, 77) && !may(3, 5) && !may(3, 4));
+    // Of events a CP below may know more than this post.
+    let may = |child, about| cp.member.may_tell(PostId(child), Stream::Trace, PostId(about));
+    assert!(may(5, 77) && may(3, 3) && !may(3, 4));
+    // Whoever asks for the graph of that one reaches that one.
+    assert!(!cp.member.children().send_to(
+        &mut cp.said,
+        PostId(4),
+        &Message::Suspect(PostId(1)),
+        3 * SECOND_US
+    ));
 }
 
 #[test]

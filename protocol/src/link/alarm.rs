@@ -48,6 +48,10 @@ pub struct Alarm {
     pub drains: bool,
     /// A program has been run for it.
     pub reacted: bool,
+    /// Its node was told to get no more tasks.
+    pub drained: bool,
+    /// The process that raised it knew of no episode before it: to whoever knows of one that stands it is the same alarm.
+    pub is_first: bool,
     /// The figure that is too high or too low, where it is one.
     pub value: Option<f64>,
     /// The node.
@@ -74,12 +78,23 @@ pub struct AlarmAck {
     pub version: u32,
     /// A program has been run for it.
     pub reacted: bool,
+    /// Its node was told to get no more tasks.
+    pub drained: bool,
 }
 
 const RAISED: u8 = 1;
 const DRAINS: u8 = 2;
 const REACTED: u8 = 4;
 const HAS_VALUE: u8 = 8;
+const FIRST: u8 = 16;
+const DRAINED: u8 = 32;
+/// Of an answer.
+const HAS_REACTED: u8 = 1;
+const HAS_DRAINED: u8 = 2;
+
+fn flag(is: bool, bit: u8) -> u8 {
+    if is { bit } else { 0 }
+}
 
 fn put_text(out: &mut Vec<u8>, text: &str, bytes_max: usize) {
     let text = &text[..text.floor_char_boundary(bytes_max)];
@@ -112,11 +127,12 @@ impl Field for Alarm {
     fn put(&self, out: &mut Vec<u8>) {
         self.key.put(out);
         (self.episode, self.version).put(out);
-        let flag = |is: bool, bit: u8| if is { bit } else { 0 };
         let flags = flag(self.level.is_some(), RAISED)
             | flag(self.drains, DRAINS)
             | flag(self.reacted, REACTED)
-            | flag(self.value.is_some(), HAS_VALUE);
+            | flag(self.value.is_some(), HAS_VALUE)
+            | flag(self.is_first, FIRST)
+            | flag(self.drained, DRAINED);
         (flags, self.level.map_or(0, |level| level as u8)).put(out);
         self.value.unwrap_or_default().to_bits().put(out);
         put_text(out, &self.node, NODE_BYTES_MAX);
@@ -136,6 +152,8 @@ impl Field for Alarm {
             level: (flags & RAISED != 0).then_some(level),
             drains: flags & DRAINS != 0,
             reacted: flags & REACTED != 0,
+            drained: flags & DRAINED != 0,
+            is_first: flags & FIRST != 0,
             value: (flags & HAS_VALUE != 0 && value.is_finite()).then_some(value),
             node: read_text(rest, NODE_BYTES_MAX)?,
             text: read_text(rest, TEXT_BYTES_MAX)?,
@@ -146,12 +164,14 @@ impl Field for Alarm {
 impl Field for AlarmAck {
     fn put(&self, out: &mut Vec<u8>) {
         self.key.put(out);
-        ((self.episode, self.version), u8::from(self.reacted)).put(out);
+        let flags = flag(self.reacted, HAS_REACTED) | flag(self.drained, HAS_DRAINED);
+        ((self.episode, self.version), flags).put(out);
     }
 
     fn read(rest: &mut Reader<'_>) -> Result<Self, Malformed> {
-        let (key, ((episode, version), reacted)) = (AlarmKey::read(rest)?, <((u64, u32), u8)>::read(rest)?);
-        Ok(Self { key, episode, version, reacted: reacted != 0 })
+        let (key, ((episode, version), flags)) = (AlarmKey::read(rest)?, <((u64, u32), u8)>::read(rest)?);
+        let (reacted, drained) = (flags & HAS_REACTED != 0, flags & HAS_DRAINED != 0);
+        Ok(Self { key, episode, version, reacted, drained })
     }
 }
 
@@ -174,6 +194,8 @@ mod tests {
             level: Some(AlarmLevel::Critical),
             drains: true,
             reacted: false,
+            drained: false,
+            is_first: true,
             value: Some(0.99),
             node: "n1".into(),
             text: "1 % is free".into(),
@@ -189,12 +211,23 @@ mod tests {
     #[test]
     fn an_alarm_is_read_as_it_was_written() {
         let over = Alarm { level: None, drains: false, reacted: true, value: None, ..alarm() };
-        for of in [alarm(), over] {
+        let drained = Alarm { drained: true, is_first: false, ..alarm() };
+        for of in [alarm(), over, drained] {
             let bytes = written(&of);
             assert_eq!(Alarm::read(&mut Reader(&bytes)), Ok(of));
             for cut in 0..bytes.len() {
                 assert_eq!(Alarm::read(&mut Reader(&bytes[..cut])), Err(Malformed), "cut at {cut}");
             }
+        }
+    }
+
+    #[test]
+    fn an_answer_says_what_was_done() {
+        for (reacted, drained) in [(false, false), (true, false), (false, true), (true, true)] {
+            let ack = AlarmAck { key: alarm().key, episode: 5, version: 2, reacted, drained };
+            let bytes = written(&ack);
+            assert_eq!(bytes.last(), Some(&(u8::from(reacted) + 2 * u8::from(drained))));
+            assert_eq!(AlarmAck::read(&mut Reader(&bytes)), Ok(ack));
         }
     }
 

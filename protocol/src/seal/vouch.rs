@@ -63,9 +63,12 @@ struct Voucher {
 }
 
 impl Vouchers {
-    /// The post with this key may link by this secret.
+    /// The post with this key may link by this secret; as long as another may, it may not: no two posts have one key.
     pub fn add(&mut self, secret: Secret, post: u64, key: PublicKey) {
-        self.by_secret.insert(secret.join_key_id(), Voucher { secret, post, key });
+        let id = secret.join_key_id();
+        if self.by_secret.get(&id).is_none_or(|known| known.post == post) {
+            self.by_secret.insert(id, Voucher { secret, post, key });
+        }
     }
 
     /// The post may no longer link.
@@ -102,5 +105,23 @@ impl Door for Vouchers {
 
     fn known(&self, _: &PublicKey) -> Option<(&str, Role)> {
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::Boot;
+
+    #[test]
+    fn one_that_tells_another_posts_key_as_its_own_does_not_shut_that_one_out() {
+        let (own, others) = (PublicKey([1; 32]), Secret([2; 32]));
+        let id = others.join_key_id();
+        let mut vouchers = Vouchers::default();
+        vouchers.add(others.clone(), 5, own);
+        vouchers.add(others, 6, own);
+        let claim = |post| Claim { key: own, name: post_name(post), boot: Boot(0), join_key: id };
+        assert!(vouchers.admit(&claim(5), 0).is_ok());
+        assert!(vouchers.admit(&claim(6), 0).is_err());
     }
 }

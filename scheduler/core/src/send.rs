@@ -112,6 +112,11 @@ impl Farm {
         self.jobs.get(job).is_some_and(|job| !job.state.ended())
     }
 
+    /// There is such a job, or there was until it ended.
+    pub fn has_job(&self, job: JobId) -> bool {
+        self.jobs.get(job).is_some()
+    }
+
     /// What is to be measured of jobs that have not ended and say so.
     pub fn monitored(&self) -> BTreeMap<JobId, Monitored> {
         let live = self.jobs.iter().filter(|job| !job.state.ended());

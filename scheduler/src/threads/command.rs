@@ -12,6 +12,7 @@ mod hits;
 mod jobs;
 mod lost;
 mod orders;
+mod per_key;
 mod put;
 mod retention;
 mod room;
@@ -35,6 +36,7 @@ use crate::store::state::StateDir;
 use channel::Channel;
 pub(crate) use desk::{Desk, Places};
 use door::Knock;
+pub(crate) use per_key::PerKey;
 
 /// A caller that has not shaken hands after so long is cut.
 const HANDSHAKE_MAX: std::time::Duration = std::time::Duration::from_secs(5);

@@ -37,6 +37,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// How often what is of no use any more is dropped, and how often the farm is asked which nodes there are, in microseconds.
 const TIDY_US: u64 = 5_000_000;
 const ROLL_US: u64 = 1_000_000;
+/// And how often at most where there is nothing new but that nodes are silent.
+const DOUBTS_US: u64 = 200_000;
 /// How often nodes that are there and do not call are rung.
 const STRANGERS_US: u64 = 30_000_000;
 
@@ -134,8 +136,9 @@ struct Root<'a> {
 /// What the farm says of itself.
 struct Answer {
     roll: Vec<OnRoll>,
-    /// Jobs that it was asked about, and those of them that have not ended.
+    /// Jobs that it was asked about, those of them that there are, and those that have not ended.
     asked: BTreeSet<JobId>,
+    known: BTreeSet<JobId>,
     live: BTreeSet<JobId>,
     /// What the files of jobs say of their measurement.
     monitored: BTreeMap<JobId, Monitored>,
@@ -191,7 +194,8 @@ impl Root<'_> {
                 step_us = if now_us > step_us + LINE_STEP_US { now_us } else { step_us } + LINE_STEP_US;
                 self.tree.step(now_us);
             }
-            if !self.bells.is_empty() || !self.doubted.is_empty() || now_us >= roll_us {
+            let has_doubts = !self.doubted.is_empty() && now_us + ROLL_US >= roll_us + DOUBTS_US;
+            if !self.bells.is_empty() || has_doubts || now_us >= roll_us {
                 roll_us = now_us + ROLL_US;
                 self.drain.extend(self.tree.tidy_alarms(now_us));
                 self.ask();
@@ -228,8 +232,9 @@ impl Root<'_> {
             }
             let roll = farm.roll();
             let live = asked.iter().copied().filter(|job| farm.has_live(*job)).collect();
+            let known = asked.iter().copied().filter(|job| farm.has_job(*job)).collect();
             let monitored = farm.monitored();
-            let said = Answer { roll, asked, live, monitored };
+            let said = Answer { roll, asked, known, live, monitored };
             *answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(said);
             Response::Done
         };
@@ -259,9 +264,9 @@ impl Root<'_> {
     /// Takes up what the farm has said.
     fn pick_up(&mut self, now_us: u64) {
         let answer = self.answer.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(Answer { roll, asked, live, monitored }) = answer else { return };
+        let Some(Answer { roll, asked, known, live, monitored }) = answer else { return };
         let roll = self.tree.on_roll(roll, now_us);
-        self.tree.on_live((&asked, &live), monitored, now_us);
+        self.tree.on_live((&asked, &known, &live), monitored, now_us);
         // Nodes that are there, and of which the tree knows nothing: it may have forgotten them.
         if now_us >= self.strangers_us {
             self.strangers_us = now_us + STRANGERS_US;
@@ -331,15 +336,23 @@ impl Root<'_> {
         }
         match self.children.hear(reactor, link, record) {
             Said::Data(post, data) => self.late += u64::from(!self.tree.take(post, &data, now_us)),
-            Said::Standing(standing) => self.tree.on_standing(standing, now_us),
+            Said::Standing(child, standing) => {
+                if self.tree.on_standing(child, standing, now_us) {
+                    self.children.leads(child, standing.post);
+                }
+            }
             Said::Alarms(post, alarms) => {
                 let acks = self.tree.take_alarms(post, alarms, now_us);
                 reactor.send(link, Lane::Alarm, &Message::AlarmAcks(acks), now_us);
             }
             Said::AlarmAcks(post, acks) => self.tree.on_alarm_acks(post, acks),
-            Said::Answer(answer) => self.tree.on_answer(&answer),
+            Said::Answer(child, answer) => self.tree.on_answer(child, &answer, now_us),
             Said::Gone(post) => self.tree.on_gone(post),
-            Said::Suspect(post) => self.suspect(post, now_us),
+            Said::Suspect(child, post) => {
+                if self.tree.may_suspect(child, post, now_us) {
+                    self.suspect(post, now_us);
+                }
+            }
             // The front has begun none.
             Said::Part(..) | Said::Nothing => {}
         }

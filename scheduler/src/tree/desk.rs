@@ -1,18 +1,12 @@
 //! What the front knows of alarms: those that posts have told, what it sees of the second root itself, and what became of all.
 
-use std::collections::BTreeSet;
-
 use starfarm_agent_core::alarms::{Alarms, Seen, Standing};
-use starfarm_overlay::this_host;
 use starfarm_overlay_core::front::Front;
 use starfarm_protocol::admin::{AlarmInfo, AlarmPath};
-use starfarm_protocol::link::{AlarmKey, AlarmLevel, DEAD_US};
+use starfarm_protocol::link::{AlarmLevel, DEAD_US};
 use starfarm_protocol::orders::PostId;
 
 use super::story::Story;
-
-/// Nodes that were drained for an alarm, as far as they are remembered.
-pub(super) const DRAINED_MAX: usize = 10_000;
 
 /// So long a second root that nobody has seen may take until it is there.
 const COMES_US: u64 = 20_000_000;
@@ -20,9 +14,9 @@ const COMES_US: u64 = 20_000_000;
 /// What the front knows of alarms.
 #[derive(Default)]
 pub(super) struct AlarmDesk {
+    /// This machine's name.
+    host: String,
     pub(super) alarms: Alarms,
-    /// For which alarms nodes were drained.
-    pub(super) drained: BTreeSet<(AlarmKey, u64)>,
     /// The second root is there; it was; and since when there should be one that is not.
     has_second: bool,
     had_second: bool,
@@ -31,9 +25,14 @@ pub(super) struct AlarmDesk {
 }
 
 impl AlarmDesk {
-    /// One that knows of no alarm, and of what was told of them.
+    /// One that knows of no alarm, on the machine of that name.
+    pub(super) fn new(host: String) -> Self {
+        Self { host, ..Self::default() }
+    }
+
+    /// The same, with what was told of alarms.
     pub(super) fn anew(&mut self) -> Self {
-        Self { story: std::mem::take(&mut self.story), ..Self::default() }
+        Self { story: std::mem::take(&mut self.story), ..Self::new(std::mem::take(&mut self.host)) }
     }
 
     /// How bad the worst is that stands and that this post has raised.
@@ -66,7 +65,7 @@ impl AlarmDesk {
                 text: "the second root of the alarms is lost: they have one way".to_owned(),
                 drains: false,
             };
-            self.alarms.see((PostId::FRONT, &this_host().name), seen, now_us);
+            self.alarms.see((PostId::FRONT, &self.host), seen, now_us);
         }
     }
 

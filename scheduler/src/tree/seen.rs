@@ -32,7 +32,7 @@ impl Tree {
     /// What has happened since this was asked last, to be told to the log, and how much more did that there was no room for.
     pub(crate) fn happened(&self, now_us: u64) -> (Vec<Event>, u64) {
         let happened = self.with(|known| {
-            let (news, missed) = known.front.take_news();
+            let (news, missed) = known.front.take_news(now_us);
             let posts = news.into_iter().map(of_post);
             let jobs = known.picture.lives.due(now_us).into_iter().map(|(job, told)| of_job(job, &told));
             let AlarmDesk { alarms, story, .. } = &mut known.alarms;
@@ -53,11 +53,11 @@ impl Tree {
         known.wishes.jobs().chain(known.picture.lives.open()).collect()
     }
 
-    /// Of the jobs that were asked about, these have not ended.
+    /// Of the jobs that were asked about there are these, and of these the last have not ended.
     /// And so much the files of live ones say of their measurement.
     pub(crate) fn on_live(
         &self,
-        (asked, live): (&BTreeSet<JobId>, &BTreeSet<JobId>),
+        (asked, known_jobs, live): (&BTreeSet<JobId>, &BTreeSet<JobId>, &BTreeSet<JobId>),
         files: BTreeMap<JobId, Monitored>,
         now_us: u64,
     ) {
@@ -65,6 +65,7 @@ impl Tree {
             // What was wished since then is not among those that were asked about.
             known.wishes.keep(|job| live.contains(&job) || !asked.contains(&job), files);
             known.wishes.renew(&known.front, &mut known.picture);
+            known.picture.lives.on_known(asked, |job| known_jobs.contains(&job));
             known.picture.lives.on_ended(asked, |job| !live.contains(&job), now_us);
         });
     }

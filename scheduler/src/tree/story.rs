@@ -12,6 +12,9 @@ use starfarm_protocol::orders::PostId;
 const KEPT_MAX: usize = 1_000;
 /// It is looked so often, at most, in microseconds.
 const LOOK_US: u64 = 100_000;
+/// Of the alarms of one post so much is told in a second, and the rest later, as it stands then: a log takes all of it.
+const A_SECOND: u32 = 20;
+const SECOND_US: u64 = 1_000_000;
 
 /// The story of all alarms.
 #[derive(Default)]
@@ -20,6 +23,9 @@ pub(super) struct Story {
     looked_us: u64,
     last: u64,
     kept: VecDeque<AlarmLine>,
+    /// Which second it is, and how much was told in it of alarms of each post.
+    second: u64,
+    told: BTreeMap<PostId, u32>,
 }
 
 /// What was told of an alarm last.
@@ -57,33 +63,47 @@ impl Story {
             return Vec::new();
         }
         self.looked_us = now_us;
+        if self.second != now_us / SECOND_US {
+            (self.second, self.told) = (now_us / SECOND_US, BTreeMap::new());
+        }
         let mut stood = std::mem::take(&mut self.stood);
         let mut lines = Vec::new();
         for of in standing {
             let (key, mut now) = (of.alarm.key.clone(), Told::of(&of));
-            let (before, over) = match stood.remove(&key) {
+            let before = stood.remove(&key);
+            let is_news = before.as_ref().is_none_or(|before| !before.is_as(&now));
+            if is_news && !self.may_tell(key.origin) {
+                self.stood.extend(before.map(|before| (key, before)));
+                continue;
+            }
+            let (before, over) = match before {
                 Some(before) if before.since_us == now.since_us => (Some(before), None),
                 other => (None, other),
             };
             lines.extend(over.map(|over| (key.clone(), AlarmChange::Over, over.line(&key))));
-            let is_same =
-                before.as_ref().map(|before| (before.level, &before.text) == (now.level, &now.text));
+            let change = if before.is_some() { AlarmChange::Changed } else { AlarmChange::Begun };
             if let Some(before) = before {
                 now.id = before.id;
             }
-            match is_same {
-                Some(true) => {}
-                Some(false) => lines.push((key.clone(), AlarmChange::Changed, now.line(&key))),
-                None => lines.push((key.clone(), AlarmChange::Begun, now.line(&key))),
-            }
+            lines.extend(is_news.then(|| (key.clone(), change, now.line(&key))));
             self.stood.insert(key, now);
         }
-        let over = stood.into_iter().map(|(key, told)| {
-            let line = told.line(&key);
-            (key, AlarmChange::Over, line)
-        });
-        lines.extend(over);
+        for (key, told) in stood {
+            if self.may_tell(key.origin) {
+                let line = told.line(&key);
+                lines.push((key, AlarmChange::Over, line));
+            } else {
+                self.stood.insert(key, told);
+            }
+        }
         lines.into_iter().map(|(key, change, line)| (key.origin, self.keep(change, line, now_us))).collect()
+    }
+
+    /// One more may be told of this post's now.
+    fn may_tell(&mut self, post: PostId) -> bool {
+        let told = self.told.entry(post).or_default();
+        *told = told.saturating_add(1);
+        *told <= A_SECOND
     }
 
     fn keep(&mut self, change: AlarmChange, line: AlarmLine, at_us: u64) -> AlarmLine {
@@ -105,6 +125,11 @@ impl Story {
 }
 
 impl Told {
+    /// There is nothing to tell of what it is now.
+    fn is_as(&self, now: &Self) -> bool {
+        (self.since_us, self.level, &self.text) == (now.since_us, now.level, &now.text)
+    }
+
     fn line(&self, key: &AlarmKey) -> AlarmLine {
         let Self { id, node, level, value, text, .. } = self;
         AlarmLine {
@@ -191,6 +216,24 @@ mod tests {
         assert_eq!(tell(&mut front, 9_000_000), [] as [&str; 0]);
         see(&mut front, None, "", 10_000_000);
         assert_eq!(told(&mut story, &front, 10_000_000), ["2 over 7-disk-1000000 warning a"]);
+    }
+
+    #[test]
+    fn a_post_that_tells_of_more_and_more_fills_no_log_and_is_told_in_the_end() {
+        let (mut story, mut alarms) = (Story::default(), Alarms::default());
+        let mut lines = 0;
+        for tenth in 0..100_u64 {
+            let at_us = 10 * SECOND_US + tenth * LOOK_US;
+            for n in 0..50 {
+                let level = (tenth % 2 == 0 || tenth > 90).then_some(AlarmLevel::Warning);
+                let (sensor, text) = (format!("s{n}"), format!("{}", tenth.min(91)));
+                alarms.see(NODE, Seen { sensor, level, value: None, text, drains: false }, at_us);
+            }
+            lines += told(&mut story, &alarms, at_us).len();
+        }
+        assert!((200..=2 * 200).contains(&lines), "{lines} in ten seconds");
+        (20..30).for_each(|second| drop(story.tell(alarms.standing(), second * SECOND_US)));
+        assert_eq!((story.stood.len(), story.tell(alarms.standing(), 31 * SECOND_US).len()), (50, 0));
     }
 
     #[test]

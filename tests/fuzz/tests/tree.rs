@@ -29,9 +29,11 @@ fn records() -> Vec<Vec<u8>> {
     let piece = Piece { number: 3, nth: 1, of: 2, bytes: b"ab" };
     let key = AlarmKey { origin: PostId(7), sensor: "disk".into() };
     let (level, value, text) = (Some(AlarmLevel::Warning), Some(0.5), "half of it is free".to_owned());
-    let ack = AlarmAck { key: key.clone(), episode: 5, version: 2, reacted: true };
-    let (drains, reacted, node) = (false, false, "n1".to_owned());
-    let alarm = Alarm { key, episode: 5, version: 2, level, drains, reacted, value, node, text };
+    let ack = AlarmAck { key: key.clone(), episode: 5, version: 2, reacted: true, drained: false };
+    let (node, drains, is_first, done) = ("n1".to_owned(), false, true, false);
+    let (reacted, drained) = (done, done);
+    let alarm =
+        Alarm { key, episode: 5, version: 2, level, drains, reacted, drained, is_first, value, node, text };
     let of = |scope| Wish { scope, period_us: 100_000, metrics: 6 };
     let wishes = [Scope::All, Scope::Job(JobId(7)), Scope::Post(PostId(8))].map(of).to_vec();
     let counts = Counts { sent: 1, received: 2, dropped: 3, late: 4, gaps: u64::MAX };
@@ -92,7 +94,7 @@ fn orders() -> Orders {
     let (key, secret) = (PublicKey([4; 32]), Secret([5; 32]));
     let addresses = vec!["10.0.0.1:4000".parse().unwrap()];
     let parent = Ancestor { post: PostId::FRONT, addresses, key, secret: secret.clone() };
-    let child = Descendant { post: PostId(8), parent: PostId(7), key, secret };
+    let child = Descendant { post: PostId(8), parent: PostId(7), level: 0, key, secret };
     let (lineage, watched) = (vec![parent.clone()], vec![parent]);
     let (below, watchers) = (vec![child.clone()], vec![child]);
     let none = PostOrder::new(PostId(7), (PostKind::Ibe, 1));
@@ -107,8 +109,8 @@ fn orders_and_reports() {
     let good = [orders::write(&report()), orders::write(&orders())].concat();
     let scheduler = "10.0.0.9:7117".parse().unwrap();
     show("orders", &good, 40_000, |bytes| {
-        let _ = Incoming::default().take::<Report>(bytes);
-        if let Ok(Some(orders)) = Incoming::default().take::<Orders>(bytes) {
+        let _ = Incoming::report().take::<Report>(bytes);
+        if let Ok(Some(orders)) = Incoming::orders().take::<Orders>(bytes) {
             let mut posts = Posts::new(Host::default(), (true, false));
             posts.want(orders.posts, (scheduler, scheduler.ip()), 1, &mut Vec::new());
             assert!(posts.report(orders.newest).posts.len() <= 64 || bytes.len() > 64);

@@ -54,7 +54,7 @@ fn want_no_post(mut socket: TcpStream, mut stream: Stream) -> io::Result<()> {
     loop {
         let body = frame(&mut socket)?;
         stream.opener.open(&body, &mut record).map_err(io::Error::other)?;
-        orders::Incoming::default().take::<orders::Report>(&record).unwrap().unwrap();
+        orders::Incoming::report().take::<orders::Report>(&record).unwrap().unwrap();
         let mut answer = Vec::new();
         stream.sealer.seal(&orders::write(&orders::Orders::default())[0], &mut answer).unwrap();
         socket.write_all(&answer)?;

@@ -215,10 +215,11 @@ impl<'a> Tree<'a> {
     fn below(&self, parent: Option<PostId>) -> Vec<Descendant> {
         let own = self.key_of(parent);
         let children = self.posts.iter().filter(|(_, post)| post.parent == parent);
-        let of = |(id, _): (&PostId, &Post)| {
+        let of = |(id, post): (&PostId, &Post)| {
             let key = self.key_of(Some(*id));
             let secret = self.pairs.secret(&key, &own);
-            Descendant { post: *id, parent: parent.unwrap_or(PostId::FRONT), key, secret }
+            let (level, parent) = (post.level, parent.unwrap_or(PostId::FRONT));
+            Descendant { post: *id, parent, level, key, secret }
         };
         children.map(of).collect()
     }

@@ -153,3 +153,93 @@ fn there_is_room_for_so_many_and_others_come_again() {
     assert_eq!(pass(&mut be, Hearer::Parent, (&mut front, PostId(1)), 3 * SECOND_US), 1);
     assert_eq!(front.standing().count(), ALARMS_MAX);
 }
+
+#[test]
+fn a_post_that_invents_alarms_leaves_room_for_those_of_others() {
+    let (mut liar, mut be, mut front) = (Alarms::default(), Alarms::default(), Alarms::default());
+    for n in 0..2 * OF_A_POST_MAX {
+        let seen = Seen { sensor: format!("s{n}"), ..disk(Some(AlarmLevel::Warning)) };
+        liar.see((PostId(7), "liar"), seen, SECOND_US);
+    }
+    pass(&mut liar, Hearer::Parent, (&mut front, PostId(7)), SECOND_US);
+    assert_eq!((front.standing().count(), front.refused()), (OF_A_POST_MAX, OF_A_POST_MAX as u64));
+    critical(&mut be, SECOND_US);
+    pass(&mut be, Hearer::Parent, (&mut front, BE), SECOND_US);
+    assert_eq!(front.standing().count(), OF_A_POST_MAX + 1);
+}
+
+#[test]
+fn one_that_was_raised_in_time_to_come_is_not_taken() {
+    let (mut be, mut front) = (Alarms::default(), Alarms::default());
+    critical(&mut be, SECOND_US + AHEAD_US + 1);
+    pass(&mut be, Hearer::Parent, (&mut front, BE), SECOND_US);
+    assert!(be.has_news(Hearer::Parent) && front.standing().count() == 0);
+    pass(&mut be, Hearer::Parent, (&mut front, BE), 2 * SECOND_US);
+    assert!(!be.has_news(Hearer::Parent) && front.standing().count() == 1);
+}
+
+#[test]
+fn a_clock_that_was_set_back_makes_no_other_alarm_of_one() {
+    let (mut be, mut front) = (Alarms::default(), Alarms::default());
+    critical(&mut be, 1_000 * SECOND_US);
+    pass(&mut be, Hearer::Parent, (&mut front, BE), 1_000 * SECOND_US);
+    assert_eq!(front.take_for_reaction().len(), 1);
+    // The front may have started anew since, or not.
+    let mut next = Alarms::default();
+    be.begin_anew(BE, 10 * SECOND_US);
+    for front in [&mut front, &mut next] {
+        be.anew(Hearer::Parent);
+        pass(&mut be, Hearer::Parent, (front, BE), 10 * SECOND_US);
+        assert_eq!(front.standing().map(|one| one.alarm.episode).collect::<Vec<_>>(), [10 * SECOND_US]);
+    }
+    assert!(!be.has_news(Hearer::Parent) && front.take_for_reaction().is_empty());
+}
+
+#[test]
+fn a_process_that_starts_again_goes_on_though_its_alarm_has_changed_before_it_was_told() {
+    let mut front = Alarms::default();
+    for start in [1, 30] {
+        let mut be = Alarms::default();
+        be.see((BE, "n1"), disk(Some(AlarmLevel::Warning)), start * SECOND_US);
+        critical(&mut be, start * SECOND_US + 1);
+        pass(&mut be, Hearer::Parent, (&mut front, BE), start * SECOND_US);
+        assert_eq!(front.take_for_reaction().len(), usize::from(start == 1));
+        assert_eq!(front.standing().map(|one| one.since_us).collect::<Vec<_>>(), [SECOND_US]);
+    }
+}
+
+#[test]
+fn a_node_is_drained_once_for_an_alarm_whoever_starts_again() {
+    let drains = || Seen { drains: true, ..disk(Some(AlarmLevel::Critical)) };
+    let (mut be, mut front) = (Alarms::default(), Alarms::default());
+    be.see((BE, "n1"), drains(), SECOND_US);
+    pass(&mut be, Hearer::Parent, (&mut front, BE), SECOND_US);
+    assert_eq!((front.take_for_draining(), front.take_for_draining()), (vec![BE], vec![]));
+    // A person has it get tasks again. Its agent starts anew, and is told what was done.
+    let mut be = Alarms::default();
+    be.see((BE, "n1"), drains(), 9 * SECOND_US);
+    pass(&mut be, Hearer::Parent, (&mut front, BE), 9 * SECOND_US);
+    assert_eq!(front.take_for_draining(), []);
+    // So does the scheduler.
+    let mut front = Alarms::default();
+    be.anew(Hearer::Parent);
+    pass(&mut be, Hearer::Parent, (&mut front, BE), 12 * SECOND_US);
+    assert_eq!(front.take_for_draining(), []);
+    // It is over, and comes again.
+    be.see((BE, "n1"), disk(None), 20 * SECOND_US);
+    be.see((BE, "n1"), drains(), 30 * SECOND_US);
+    pass(&mut be, Hearer::Parent, (&mut front, BE), 30 * SECOND_US);
+    assert_eq!(front.take_for_draining(), [BE]);
+}
+
+#[test]
+fn that_a_node_is_to_be_drained_counts_from_who_may_say_so_though_another_was_sooner() {
+    let (mut be, mut front) = (Alarms::default(), Alarms::default());
+    be.see((BE, "n1"), Seen { drains: true, ..disk(Some(AlarmLevel::Critical)) }, SECOND_US);
+    let told = be.due(Hearer::Parent, SECOND_US).concat();
+    let stripped = told.iter().map(|alarm| Alarm { drains: false, ..alarm.clone() }).collect();
+    front.take(PostId(3), stripped, SECOND_US);
+    assert_eq!(front.take_for_draining(), []);
+    front.take(BE, told, SECOND_US);
+    assert_eq!(front.take_for_draining(), [BE]);
+}

@@ -8,11 +8,14 @@ use starfarm_protocol::admin::{PostLoss, TreeState};
 use starfarm_protocol::ids::PublicKey;
 use starfarm_protocol::link::Standing;
 use starfarm_protocol::orders::{
-    Ancestor, Descendant, Host, POSTS_MAX, PostId, PostKind, PostOrder, PostReport, PostState, SECOND_LEVEL,
+    ADDRESSES_MAX, Ancestor, Descendant, Host, POSTS_MAX, PostId, PostKind, PostOrder, PostReport, PostState,
+    SECOND_LEVEL,
 };
 use starfarm_protocol::seal::{PairKey, StaticKey, Vouchers};
 
+use super::keys::Keys;
 use super::news::{News, PostNews};
+use super::voices::Voices;
 use crate::plan::topology::Topology;
 use crate::plan::{Features, Strategy};
 
@@ -106,12 +109,13 @@ impl Post {
             self.since_us = now_us;
         }
         (self.state, self.pid) = (told.state, told.pid);
-        let (is_other, is_elsewhere) = (self.key != told.key, self.addresses != told.addresses);
+        let addresses = &told.addresses[..told.addresses.len().min(ADDRESSES_MAX)];
+        let (is_other, is_elsewhere) = (self.key != told.key, self.addresses != addresses);
         let mut was_linked = false;
         if is_other || is_elsewhere {
             (self.key, self.since_us) = (told.key, now_us);
             was_linked = self.standing.take().is_some() && is_other;
-            self.addresses.clone_from(&told.addresses);
+            self.addresses = addresses.to_vec();
         }
         (is_other || is_elsewhere, was_linked)
     }
@@ -239,6 +243,8 @@ pub struct Front {
     /// Its own machine.
     pub(super) host: Host,
     pub(super) vouchers: Vouchers,
+    pub(super) keys: Keys,
+    pub(super) voices: Voices,
     /// Whom the front itself watches, and who watches it.
     pub(super) watches: Arc<Neighbours>,
     /// A second root of which nothing was heard, and when that was said first and last while it had its link with the front.
@@ -290,6 +296,8 @@ impl Front {
             roots: Roots::default(),
             host,
             vouchers: Vouchers::default(),
+            keys: Keys::default(),
+            voices: Voices::default(),
             watches: Arc::default(),
             doubted: None,
             collecting: Some((0, 0)),
@@ -385,6 +393,11 @@ impl Front {
     pub fn node_of(&self, post: PostId) -> Option<(PublicKey, &str)> {
         let node = self.post(post)?.node;
         Some((node, self.nodes.get(&node)?.name.as_str()))
+    }
+
+    /// The front's own machine.
+    pub fn host(&self) -> &Host {
+        &self.host
     }
 
     /// The machine of a post.

@@ -1,11 +1,15 @@
 //! What becomes of posts, as the front hears of it: for a log, so that whoever looks on knows why a picture had a gap. Nothing
 //! in the tree goes by it, and whoever does not fetch it in time misses some.
 
+use std::collections::BTreeMap;
+
 use starfarm_protocol::admin::PostLoss;
 use starfarm_protocol::orders::{PostId, PostKind};
 
 /// News that wait at most: those of a tree of some thousand posts that is planned anew. More are counted.
 const NEWS_MAX: usize = 16_384;
+/// The same is told of a post again so much later at the soonest.
+const APART_US: u64 = 1_000_000;
 
 /// Something befell a post.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -45,11 +49,24 @@ pub enum PostNews {
     },
 }
 
+impl PostNews {
+    /// What befell which post.
+    fn about(&self) -> (PostId, u8) {
+        match self {
+            Self::Up { post, .. } => (*post, 0),
+            Self::Adopted { post, .. } => (*post, 1),
+            Self::Lost { post, .. } => (*post, 2),
+        }
+    }
+}
+
 /// News that wait, and how many there was no room for.
 #[derive(Default)]
 pub(super) struct News {
     waiting: Vec<PostNews>,
     missed: u64,
+    /// What was told last of each post, and when: of those of which that was less than [`APART_US`] ago.
+    told_us: BTreeMap<(PostId, u8), u64>,
 }
 
 impl News {
@@ -61,9 +78,18 @@ impl News {
         }
     }
 
-    /// What waits, and how much more there was no room for; then nothing does.
-    pub(super) fn take(&mut self) -> (Vec<PostNews>, u64) {
-        let Self { waiting, missed } = std::mem::take(self);
+    /// What waits, and how much more there was no room for; then nothing does. Of a post that befalls the same again and again
+    /// only some is told: a node could fill a log with it.
+    pub(super) fn take(&mut self, now_us: u64) -> (Vec<PostNews>, u64) {
+        self.told_us.retain(|_, at_us| *at_us <= now_us && *at_us + APART_US > now_us);
+        let mut missed = std::mem::take(&mut self.missed);
+        let mut waiting = std::mem::take(&mut self.waiting);
+        waiting.retain(|news| {
+            let is_told = !self.told_us.contains_key(&news.about());
+            self.told_us.entry(news.about()).or_insert(now_us);
+            missed += u64::from(!is_told);
+            is_told
+        });
         (waiting, missed)
     }
 }

@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use starfarm_protocol::ids::PublicKey;
-use starfarm_protocol::orders::{Ancestor, Descendant, Host, PostId, PostKind, PostOrder, SECOND_LEVEL};
+use starfarm_protocol::orders::{
+    Ancestor, Descendant, FRONT_LEVEL, Host, PostId, PostKind, PostOrder, SECOND_LEVEL,
+};
 use starfarm_protocol::seal::{Secret, Vouchers};
 
-use super::known::{Front, Node, Post, Role};
+use super::known::{Front, Neighbours, Node, Post, Role};
 use super::watches::Watches;
 
 /// Posts above another, at most: levels are numbers of 8 bits, and rise.
@@ -17,14 +19,19 @@ const LINEAGE_MAX: usize = 255;
 impl Front {
     /// Makes the orders of all nodes, and gives those that have changed another number.
     pub(super) fn write_orders(&mut self, now_us: u64) {
-        let below = self.below();
+        let lineages = self.lineages();
+        let below = below(&lineages);
+        self.voices.renew(lineages, now_us);
+        let mut keys = std::mem::take(&mut self.keys);
+        keys.tidy(|key, post| self.post(post).is_some_and(|of| of.key == Some(*key)));
+        self.keys = keys;
         let mut vouchers = Vouchers::default();
         let posts = self.posts.iter().map(|(id, post)| (*id, post)).chain(self.roots.iter());
         let all = posts.filter_map(|(id, post)| self.voucher(id, post));
         all.for_each(|(secret, post, key)| vouchers.add(secret, post, key));
         self.vouchers = vouchers;
         let watches = self.ring();
-        self.watches = Arc::new(self.neighbours(PostId::FRONT, &watches));
+        self.watches = Arc::new(self.neighbours(PostId::FRONT, &watches).unwrap_or_default());
         let mut orders = BTreeMap::<PublicKey, Vec<PostOrder>>::new();
         for (id, post) in &self.posts {
             let below = below.get(id).map_or(&[][..], Vec::as_slice);
@@ -66,33 +73,25 @@ impl Front {
 
     /// All posts below a CP.
     fn below_of(&self, cp: PostId) -> Vec<PostId> {
-        let is_below = |post: &Post| self.above(post).iter().any(|(above, _)| *above == cp);
-        self.posts.iter().filter(|(_, post)| is_below(post)).map(|(id, _)| *id).collect()
+        self.posts.keys().filter(|id| self.is_above(cp, **id)).copied().collect()
     }
 
     /// Those above a post, its parent first, the front left out.
-    fn above(&self, post: &Post) -> Vec<(PostId, &Post)> {
-        let mut above = Vec::new();
-        let mut next = post.parent;
-        while let Some(id) = next
-            && let Some(parent) = self.posts.get(&id)
-            && above.len() < LINEAGE_MAX
-        {
-            above.push((id, parent));
-            next = parent.parent;
-        }
-        above
+    fn above<'a>(&'a self, post: &Post) -> impl Iterator<Item = (PostId, &'a Post)> + use<'a> {
+        let known = |id: PostId| self.posts.get(&id).map(|post| (id, post));
+        let first = post.parent.and_then(known);
+        std::iter::successors(first, move |(_, post)| post.parent.and_then(known)).take(LINEAGE_MAX)
     }
 
-    /// Of each CP all posts below it.
-    fn below(&self) -> BTreeMap<PostId, Vec<PostId>> {
-        let mut below = BTreeMap::<_, Vec<_>>::new();
-        for (id, post) in &self.posts {
-            for (above, _) in self.above(post) {
-                below.entry(above).or_default().push(*id);
-            }
-        }
-        below
+    /// Whether a CP is above a post, as it is ordered now.
+    pub(super) fn is_above(&self, cp: PostId, post: PostId) -> bool {
+        self.posts.get(&post).is_some_and(|post| self.above(post).any(|(above, _)| above == cp))
+    }
+
+    /// Of each post those above it, its parent first.
+    fn lineages(&self) -> BTreeMap<PostId, Vec<PostId>> {
+        let above = |post: &Post| self.above(post).map(|(above, _)| above).collect();
+        self.posts.iter().map(|(id, post)| (*id, above(post))).collect()
     }
 
     /// What two posts know of each other: caller, and called; none is the front.
@@ -114,15 +113,16 @@ impl Front {
         let reactor = self.reactor().filter(|_| post.level == SECOND_LEVEL);
         let front = self.front_for(&key);
         // One that cannot be reached yet is not named: what is above it takes its children in, until it can.
-        let above = self.above(post).into_iter().filter_map(|above| self.ancestor(above, post));
+        let above = self.above(post).filter_map(|above| self.ancestor(above, post));
         let lineage = above.chain([front]).collect();
         let descendant = |below: &PostId| {
-            let Post { key: caller, parent, .. } = self.post(*below)?;
-            let (caller, parent) = ((*caller)?, (*parent)?);
-            Some(Descendant { post: *below, parent, key: caller, secret: self.secret(&caller, Some(&key)) })
+            let Post { key: caller, parent, level, .. } = self.post(*below)?;
+            let (caller, parent, level) = ((*caller)?, (*parent)?, *level);
+            let secret = self.secret(&caller, Some(&key));
+            Some(Descendant { post: *below, parent, level, key: caller, secret })
         };
         let below = below.iter().filter_map(descendant).collect();
-        let (watched, watchers) = self.neighbours(id, watches);
+        let Some((watched, watchers)) = self.neighbours(id, watches) else { return order };
         PostOrder { lineage, below, children_max, second, reactor, watched, watchers, ..order }
     }
 
@@ -157,10 +157,10 @@ impl Front {
         Ancestor { post: PostId::FRONT, addresses, key, secret }
     }
 
-    /// Whom a member calls to watch it, and who may call it for that.
-    fn neighbours(&self, id: PostId, watches: &Watches) -> (Vec<Ancestor>, Vec<Descendant>) {
+    /// Whom a member calls to watch it, and who may call it for that; none where nobody has told its key.
+    fn neighbours(&self, id: PostId, watches: &Watches) -> Option<Neighbours> {
         let key = |of: PostId| self.post(of).map_or(Some(self.public), |post| post.key);
-        let own = key(id).expect("whoever is told its neighbours has told its key");
+        let own = key(id)?;
         let host = if id == PostId::FRONT { Some(&self.host) } else { self.host_of(id) };
         let called = |of: &PostId| match self.post(*of) {
             Some(post) => self.called((*of, post), (&own, host)),
@@ -168,12 +168,14 @@ impl Front {
         };
         let caller = |by: &PostId| {
             let (key, parent) = (key(*by)?, PostId::FRONT);
+            let level = self.post(*by).map_or(FRONT_LEVEL, |post| post.level);
             let secret = self.secret(&key, (id != PostId::FRONT).then_some(&own));
-            Some(Descendant { post: *by, parent, key, secret })
+            Some(Descendant { post: *by, parent, level, key, secret })
         };
         let (watched, watchers) = watches.of(id);
-        (watched.iter().filter_map(called).collect(), watchers.iter().filter_map(caller).collect())
+        Some((watched.iter().filter_map(called).collect(), watchers.iter().filter_map(caller).collect()))
     }
+
     /// Whom to ring: nodes by name, and the number of their newest orders, where that is another than it was when this was
     /// asked last.
     pub fn take_bells(&mut self) -> Vec<(String, u64)> {
@@ -184,6 +186,15 @@ impl Front {
         };
         self.nodes.values_mut().filter(has_news).map(ring).collect()
     }
+}
+
+/// Of each CP all posts below it.
+fn below(lineages: &BTreeMap<PostId, Vec<PostId>>) -> BTreeMap<PostId, Vec<PostId>> {
+    let mut below = BTreeMap::<_, Vec<_>>::new();
+    for (post, lineage) in lineages {
+        lineage.iter().for_each(|above| below.entry(*above).or_default().push(*post));
+    }
+    below
 }
 
 impl Node {

@@ -53,17 +53,19 @@ impl Front {
         self.doubted.is_some_and(is_long) && self.nodes.iter().any(is_other)
     }
 
-    /// Takes up one that a front before this one has put there; whether it is one.
+    /// Takes up one that no post is known by the number of, and that a front before this one has put there, where its node may
+    /// have it; whether it did.
     pub(super) fn learn_root(&mut self, node: PublicKey, told: &PostReport, now_us: u64) -> bool {
         let Some(role) = Role::of(told.kind, told.level) else { return false };
         let is_vacant = !self.roots.0.contains_key(&role) && self.collecting.is_some();
-        if is_vacant && told.post != PostId::FRONT && told.post.0 < self.next {
-            let mut post = Post::new(node, role.kind(), now_us);
-            post.parent = Some(PostId::FRONT);
-            self.roots.0.insert(role, (told.post, post));
-            self.is_heir |= told.post.0 < self.first;
+        if !is_vacant || !self.may_have(role, &self.nodes[&node]) {
+            return false;
         }
-        self.roots.get(told.post).is_some_and(|post| post.node == node)
+        let mut post = Post::new(node, role.kind(), now_us);
+        post.parent = Some(PostId::FRONT);
+        self.roots.0.insert(role, (told.post, post));
+        self.is_heir |= told.post.0 < self.first;
+        true
     }
 
     /// Has both where they can be.

@@ -43,7 +43,7 @@ impl Farm {
         let mut front = Front::new(key(7), epoch, Host::default());
         front.settings.fanout = fanout;
         let (nodes, keys, closed, react) = Default::default();
-        Self { front, now_us: NOW_US, machines: u64::MAX, nodes, started: 0, keys, closed, react }
+        Self { front, now_us: NOW_US, machines: u64::MAX, nodes, started: 1_000, keys, closed, react }
     }
 
     /// So many nodes join, and what comes of that comes.
@@ -280,18 +280,18 @@ fn a_cp_that_does_not_come_up_goes_to_another_node() {
 fn what_befalls_posts_is_told_once() {
     let mut farm = Farm::new(1, 4);
     farm.join(0..8).go_on(SECOND_US);
-    let (news, missed) = farm.front.take_news();
+    let (news, missed) = farm.front.take_news(farm.now_us);
     let came = |news: &[PostNews]| news.iter().filter(|news| matches!(news, PostNews::Up { .. })).count();
     assert_eq!((came(&news), missed), (11, 0), "eight back ends, two CPs, the second root: {news:?}");
     farm.go_on(SECOND_US);
-    assert_eq!(farm.front.take_news(), (Vec::new(), 0), "nothing is new");
+    assert_eq!(farm.front.take_news(farm.now_us), (Vec::new(), 0), "nothing is new");
     // One is taken in by the front, and a CP's process ends.
     let (cp, child) = (farm.cps()[0], farm.front.posts().find(|(_, post)| post.level == 0).unwrap().0);
     farm.stands(child, PostId::FRONT, 0);
     farm.started += 1;
     farm.keys.insert(cp, farm.started);
     farm.call(farm.node_of(cp));
-    let (news, _) = farm.front.take_news();
+    let (news, _) = farm.front.take_news(farm.now_us);
     assert!(
         matches!(&news[0], PostNews::Adopted { post, parent: PostId::FRONT, .. } if *post == child),
         "{news:?}"
@@ -302,7 +302,7 @@ fn what_befalls_posts_is_told_once() {
     );
     let gone = farm.node_of(cp);
     farm.front.forget(&node(gone));
-    let lost = farm.front.take_news().0;
+    let lost = farm.front.take_news(farm.now_us).0;
     let of_node = |news: &PostNews| matches!(news, PostNews::Lost { why: PostLoss::NodeGone, node, .. } if *node == format!("node-{gone}"));
     assert!(lost.len() >= 2 && lost.iter().all(of_node), "{lost:?}");
 }
@@ -492,6 +492,8 @@ fn a_cp_takes_as_many_children_as_it_is_given() {
 
 mod follow;
 mod reach;
+mod reports;
 mod room;
 mod roots;
+mod speak;
 mod watches;

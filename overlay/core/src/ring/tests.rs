@@ -23,6 +23,10 @@ impl Links for Said {
 
     fn send_data(&mut self, _: LinkId, _: &mut Sending, _: u64) {}
 
+    fn refuse(&mut self, link: LinkId, why: String, now_us: u64) {
+        self.send(link, Lane::Control, &Message::Refuse { why }, now_us);
+    }
+
     fn close(&mut self, link: LinkId) {
         self.1.push(link.0);
     }
@@ -35,7 +39,7 @@ fn who(post: u64, addresses: u16) -> Ancestor {
 
 fn by(post: u64) -> Descendant {
     let (key, secret) = (PublicKey([post as u8; 32]), Secret([1; 32]));
-    Descendant { post: PostId(post), parent: PostId::FRONT, key, secret }
+    Descendant { post: PostId(post), parent: PostId::FRONT, level: 1, key, secret }
 }
 
 /// Post 5 of a ring of the front and posts 1 to 9.

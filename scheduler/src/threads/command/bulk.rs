@@ -258,36 +258,10 @@ async fn within<T>(idle: Duration, read: impl Future<Output = io::Result<T>>) ->
     }
 }
 
-/// A connection of a node, counted as long as the value lives.
-struct Place<'a>(&'a Desk, PublicKey);
-
-impl<'a> Place<'a> {
-    fn take(desk: &'a Desk, key: PublicKey) -> Option<Self> {
-        let mut connections = desk.bulk.lock().expect("a panic under the lock ends the process");
-        let count = connections.entry(key).or_default();
-        if *count == CONNECTIONS_MAX {
-            return None;
-        }
-        *count += 1;
-        Some(Self(desk, key))
-    }
-}
-
-impl Drop for Place<'_> {
-    fn drop(&mut self) {
-        let mut connections = self.0.bulk.lock().expect("a panic under the lock ends the process");
-        let left = connections.get(&self.1).map_or(0, |count| count - 1);
-        match left {
-            0 => connections.remove(&self.1),
-            left => connections.insert(self.1, left),
-        };
-    }
-}
-
 /// Answers one worker until it hangs up or has asked nothing for a while, or takes nothing.
 pub(crate) async fn serve(desk: &Desk, channel: &mut Channel, peer: &Peer) -> io::Result<()> {
     let key = peer.claim.key;
-    let Some(_place) = Place::take(desk, key) else { return Ok(()) };
+    let Some(_place) = desk.bulk.take(key, CONNECTIONS_MAX) else { return Ok(()) };
     let shelf = NodeShelf { desk, key, allowed: Mutex::default(), located: Mutex::default() };
     let (mut server, mut asked, mut limits) = (Server::new(&shelf), None::<Instant>, HashMap::new());
     loop {

@@ -15,6 +15,7 @@ use tokio::task::AbortHandle;
 
 use super::bells::Bells;
 use super::door::Door;
+use super::per_key::PerKey;
 use crate::descriptors;
 use crate::threads::{House, Input, Question};
 
@@ -54,7 +55,9 @@ pub(crate) struct Desk {
     /// What the specifications of jobs name, as far as somebody had to know.
     pub(crate) contents: Mutex<HashMap<ContentHash, Arc<[ContentHash]>>>,
     /// Connections of each node to the bulk channel.
-    pub(crate) bulk: Mutex<HashMap<PublicKey, u32>>,
+    pub(crate) bulk: PerKey,
+    /// The same of the orders channel.
+    pub(crate) orders: PerKey,
 }
 
 impl Desk {

@@ -12,6 +12,9 @@ use super::channel::Channel;
 use super::desk::Desk;
 use crate::tree::Tree;
 
+/// Calls of one worker at one time: one, and one that it does not know to be broken.
+const CALLS_MAX: u32 = 2;
+
 /// Answers reports until the worker hangs up, or says nothing for too long.
 pub(super) async fn serve(
     desk: &Desk,
@@ -19,7 +22,8 @@ pub(super) async fn serve(
     channel: &mut Channel,
     peer: &Peer,
 ) -> io::Result<()> {
-    let mut incoming = Incoming::default();
+    let Some(_place) = desk.orders.take(peer.claim.key, CALLS_MAX) else { return Ok(()) };
+    let mut incoming = Incoming::report();
     loop {
         let Ok(record) = timeout(Duration::from_micros(IDLE_US), channel.read_record()).await else {
             return Ok(());

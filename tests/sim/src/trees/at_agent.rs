@@ -1,6 +1,7 @@
 //! The turns of simulated agents.
 
 use starfarm_agent_core::up::Values;
+use starfarm_agent_core::{Triples, without_others};
 use starfarm_overlay_core::member::{self, Deed};
 use starfarm_overlay_core::pipe::LinkId;
 use starfarm_overlay_core::posts::News;
@@ -73,7 +74,11 @@ impl Trees {
             let farm_us = agent.member.farm_us(agent.clock.shows(self.now_us)).unwrap_or_default();
             match deed {
                 Deed::Take(child, stream, at_us, triples) => {
-                    agent.take(child, Values { stream, at_us, triples });
+                    let own = Triples::read(&triples).ok().and_then(|triples| {
+                        without_others(triples, |about| agent.member.may_tell(child, stream, about))
+                    });
+                    agent.late.set(agent.late.get() + u64::from(own.is_some()));
+                    agent.take(child, Values { stream, at_us, triples: own.unwrap_or(triples) });
                     let (link, record) = came.as_ref().expect("a record has brought it");
                     self.took(who, *link, record)?;
                 }

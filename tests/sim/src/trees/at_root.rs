@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use starfarm_agent_core::{Picture, Triples};
+use starfarm_agent_core::Picture;
 use starfarm_overlay_core::children::{Children, Said};
 use starfarm_overlay_core::front::{Front, NodeFacts, Settings};
 use starfarm_overlay_core::lanes::Lane;
@@ -20,7 +20,7 @@ use super::post::period_of;
 use super::root::{FarmNode, Root};
 use super::wires::{Call, Mine, Who};
 use super::world::{Happening, Trees};
-use crate::violation::Broken;
+use crate::violation::{Broken, rule};
 
 /// The rim's pauses.
 const PAUSE_US: u64 = SECOND_US / 10;
@@ -166,17 +166,27 @@ impl Trees {
             }
             Happening::Record(link, record) => match root.children.hear(&mut links, link, &record) {
                 Said::Data(post, data) => {
-                    let triples = Triples::read(data.triples);
-                    let is_news =
-                        triples.is_ok_and(|triples| root.picture.take(post, data.at_us, triples, now_us));
+                    let (is_news, refused) = root.take(post, &data, now_us);
                     root.late += u64::from(!is_news);
+                    is_none_refused(post, refused)?;
                     self.took(who, link, &record)?;
                 }
-                Said::Standing(standing) => root.front.on_standing(standing, now_us),
-                Said::Gone(post) => root.on_gone(post),
-                Said::Suspect(post) => suspects.push(post),
-                Said::Alarms(..) | Said::AlarmAcks(..) | Said::Part(..) | Said::Answer(_) | Said::Nothing => {
+                Said::Standing(child, standing) => {
+                    if root.front.may_speak(child, standing.post, now_us) {
+                        root.front.on_standing(standing, now_us);
+                    } else {
+                        is_none_refused(child, root.wrongly_refused(standing.post))?;
+                    }
                 }
+                Said::Gone(post) => root.on_gone(post),
+                Said::Suspect(child, post) => {
+                    suspects.extend(Some(post).filter(|_| root.front.may_suspect(child, post, now_us)));
+                }
+                Said::Alarms(..)
+                | Said::AlarmAcks(..)
+                | Said::Part(..)
+                | Said::Answer(..)
+                | Said::Nothing => {}
             },
             Happening::Gone(link, end) => {
                 suspects.extend(root.ring.on_end(&mut links, (link, &end), now_us).flatten());
@@ -189,4 +199,9 @@ impl Trees {
         suspects.into_iter().for_each(|post| self.suspect(post));
         Ok(())
     }
+}
+
+/// Here all are honest.
+fn is_none_refused(child: PostId, refused: Option<PostId>) -> Result<(), Broken> {
+    rule(refused.is_none(), "no honest post is refused", || format!("{child} of {refused:?}"))
 }

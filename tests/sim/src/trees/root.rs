@@ -1,12 +1,13 @@
 //! A simulated scheduler, as far as it has a tree: the real front and picture, and the real children of the front.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
-use starfarm_agent_core::Picture;
+use starfarm_agent_core::{Picture, Triples, without_others};
 use starfarm_overlay_core::children::Children;
 use starfarm_overlay_core::front::Front;
 use starfarm_overlay_core::ring::Ring;
-use starfarm_protocol::link::Table;
+use starfarm_protocol::link::{Data, Table};
 use starfarm_protocol::orders::PostId;
 
 use super::agenda::Place;
@@ -40,6 +41,27 @@ pub(super) struct Root {
 }
 
 impl Root {
+    /// A post that the front knows, and of which it has not heard one that tells of it. A scheduler that has started again does
+    /// not know who was above whom before.
+    pub(super) fn wrongly_refused(&self, about: PostId) -> Option<PostId> {
+        Some(about).filter(|about| self.incarnation == 1 && self.front.post(*about).is_some())
+    }
+
+    /// A child has told something: whether any of it was news, and a post of which it should be heard and was not.
+    pub(super) fn take(&mut self, child: PostId, data: &Data<'_>, now_us: u64) -> (bool, Option<PostId>) {
+        let Ok(triples) = Triples::read(data.triples) else { return (false, None) };
+        let refused = Cell::new(None);
+        let own = without_others(triples, |about| {
+            let may_speak = self.front.may_speak(child, about, now_us);
+            if !may_speak {
+                refused.set(self.wrongly_refused(about));
+            }
+            may_speak
+        });
+        let of = own.as_deref().map_or(Ok(triples), Triples::read).expect("it was read before");
+        (self.picture.take(child, data.at_us, of, now_us) && own.is_none(), refused.get())
+    }
+
     /// A child has gone: what a CP told of jobs those tell who were below it.
     pub(super) fn on_gone(&mut self, post: PostId) {
         if self.front.tells_for_others(post) {

@@ -196,6 +196,13 @@ impl Links for Mine<'_> {
         }
     }
 
+    fn refuse(&mut self, link: LinkId, why: String, now_us: u64) {
+        if let Some(end) = self.0.end(link, self.1) {
+            end.pipe.refuse(why, now_us);
+            self.0.dirty.insert(link);
+        }
+    }
+
     fn close(&mut self, link: LinkId) {
         self.0.close(link, self.1);
     }

@@ -112,14 +112,14 @@ fn doubt(farm: &mut Farm, is_linked: bool, after_us: &[u64]) {
 fn a_second_root_that_nobody_can_call_goes_to_another_node() {
     let mut farm = Farm::new(1, 4);
     farm.join(0..3).go_on(2 * SECOND_US).go_on(2 * SECOND_US);
-    drop(farm.front.take_news());
+    drop(farm.front.take_news(farm.now_us));
     assert_eq!(roots(&farm).0, Some(0));
     doubt(&mut farm, true, &[SECOND_US, 9 * SECOND_US]);
     assert_eq!(roots(&farm).0, Some(0), "not for long enough");
     doubt(&mut farm, true, &[4 * SECOND_US]);
     farm.check();
     assert_eq!(roots(&farm).0, Some(1));
-    let (news, _) = farm.front.take_news();
+    let (news, _) = farm.front.take_news(farm.now_us);
     let lost = |news: &PostNews| matches!(news, PostNews::Lost { why: PostLoss::OutOfReach, .. });
     assert_eq!(news.iter().filter(|news| lost(news)).count(), 1, "{news:?}");
     // The node carries CPs all the same.
