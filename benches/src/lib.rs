@@ -1,6 +1,7 @@
 //! What several measuring programs share.
 
 pub mod bare;
+pub mod tree;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;

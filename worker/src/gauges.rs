@@ -81,10 +81,10 @@ pub(crate) fn serve(mut output: File) -> io::Result<()> {
     loop {
         let gauge = |card: &Card| {
             let mut gauge = gauge(Path::new("/"), card, Some(&nvml));
-            let faults = device(&nvml, &card.name).map_or(0, |device| faults.of_device(&device));
-            if faults > 0 {
-                gauge.uncorrected = Some(gauge.uncorrected.unwrap_or_default() + faults);
-            }
+            let seen = device(&nvml, &card.name).and_then(|device| faults.of_device(&device));
+            // A driver that tells of faults has told of none so far.
+            gauge.uncorrected =
+                seen.map(|seen| gauge.uncorrected.unwrap_or_default() + seen).or(gauge.uncorrected);
             gauge
         };
         say(&mut output, &cards.iter().map(gauge).collect::<Vec<_>>())?;
@@ -143,9 +143,10 @@ impl<'a> Faults<'a> {
         }
     }
 
-    fn of_device(&self, device: &Device<'_>) -> u64 {
-        let number = if self.seen.is_empty() { None } else { device.index().ok() };
-        number.and_then(|number| self.seen.get(&number)).copied().unwrap_or_default()
+    /// How many faults of a card it has told of; none where it tells of none at all.
+    fn of_device(&self, device: &Device<'_>) -> Option<u64> {
+        let number = self.events.as_ref().and_then(|_| device.index().ok())?;
+        Some(self.seen.get(&number).copied().unwrap_or_default())
     }
 }
 

@@ -28,8 +28,8 @@ pub(crate) struct Ways {
     /// Others may link with its posts, at these ports if they are named.
     pub(crate) links: bool,
     pub(crate) ports: Option<(u16, u16)>,
-    /// Where programs tell figures of their own.
-    pub(crate) metrics: PathBuf,
+    /// Where programs tell figures of their own; none where no program runs.
+    pub(crate) metrics: Option<PathBuf>,
     /// The node's name.
     pub(crate) node: String,
     pub(crate) agents: Agents,
@@ -40,7 +40,7 @@ impl Ways {
         Self {
             farm,
             running: state.farm_path("running"),
-            metrics: Metrics::folder(&state.path("")),
+            metrics: (options.slots() > 0).then(|| Metrics::folder(&state.path(""))),
             links: !options.no_peers,
             ports: options.link_ports,
             node: node.to_owned(),
@@ -59,7 +59,7 @@ impl Ways {
             level,
             running: self.running.clone(),
             ports: self.ports,
-            metrics: Some(self.metrics.clone()).filter(|_| is(PostKind::Be)),
+            metrics: self.metrics.clone().filter(|_| is(PostKind::Be)),
             node: self.node.clone(),
             on_alarm: self.agents.on_alarm.clone().filter(|_| is(PostKind::Ap)),
             drains: self.agents.drains,

@@ -167,6 +167,7 @@ fn an_agent_that_hangs_in_a_module_is_ended_and_another_comes() {
     let mut farm = Farm::start();
     let (crash, file) = frail(&farm);
     farm.add_worker("w1", &["--slots", "1", "--agent", file.to_str().unwrap()]);
+    farm.until_node("w1", "up");
     until("its figure is known", || figure(&farm, "frail.figure") == Some(7.0));
     let hang = crash.with_extension("hang");
     std::fs::write(&hang, "").unwrap();

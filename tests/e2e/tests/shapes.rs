@@ -39,11 +39,15 @@ fn processes_stand_where_a_file_says_and_a_wrong_file_changes_nothing() {
     let top = posts(&tree, "cp")[0]["post"].clone();
     assert!(posts(&tree, "ibe").iter().all(|post| post["parent"] == top), "{tree}");
     for (text, place, why) in [
-        (format!("front:0 => {host}:0 ;\nother:0 => {host}:1 ;\n"), "2:1", "root"),
-        (format!("front:0 => {host}:0 ;\n{host}:1 => {host}:2 ;\n{host}:2 => {host}:1 ;\n"), "2:", ""),
-        ("front:0 =>\n  nowhere:0 ;\n".to_owned(), "2:3", "nowhere:0: no node of the farm is on a host"),
-        (format!("front:0 => {host}:0 {host}:0 ;\n"), "1:", "parent"),
-        (format!("front:0 => {host} ;\n"), "1:", "number"),
+        (format!("front:0 => {host}:0 ;\nother:0 => {host}:1 ;\n"), "line 2, column 1", "is a second root"),
+        (format!("front:0 => {host}:0 ;\n{host}:1 => {host}:2 ;\n{host}:2 => {host}:1 ;\n"), "line 2", ""),
+        (
+            "front:0 =>\n  nowhere:0 ;\n".to_owned(),
+            "line 2, column 3",
+            "nowhere:0: no node of the farm is on a host",
+        ),
+        (format!("front:0 => {host}:0 {host}:0 ;\n"), "line 1", ""),
+        (format!("front:0 => {host} ;\n"), "line 1", ""),
     ] {
         let reply = form(&text);
         reply.exits(2);

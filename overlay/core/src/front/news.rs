@@ -8,7 +8,9 @@ use starfarm_protocol::orders::{PostId, PostKind};
 
 /// News that wait at most: those of a tree of some thousand posts that is planned anew. More are counted.
 const NEWS_MAX: usize = 16_384;
-/// The same is told of a post again so much later at the soonest.
+/// The same is told of a post so often in a row, and then once in so long: a post may end and come back at once, but whoever
+/// does so all the time fills a log with it.
+const IN_A_ROW: u64 = 30;
 const APART_US: u64 = 1_000_000;
 
 /// Something befell a post.
@@ -65,7 +67,7 @@ impl PostNews {
 pub(super) struct News {
     waiting: Vec<PostNews>,
     missed: u64,
-    /// What was told last of each post, and when: of those of which that was less than [`APART_US`] ago.
+    /// What was told of each post lately, and when it would have been told last if all of it was [`APART_US`] apart.
     told_us: BTreeMap<(PostId, u8), u64>,
 }
 
@@ -81,12 +83,15 @@ impl News {
     /// What waits, and how much more there was no room for; then nothing does. Of a post that befalls the same again and again
     /// only some is told: a node could fill a log with it.
     pub(super) fn take(&mut self, now_us: u64) -> (Vec<PostNews>, u64) {
-        self.told_us.retain(|_, at_us| *at_us <= now_us && *at_us + APART_US > now_us);
+        // Of a clock that was set back nothing is kept.
+        let latest_us = now_us + IN_A_ROW * APART_US;
+        self.told_us.retain(|_, at_us| *at_us > now_us && *at_us <= latest_us);
         let mut missed = std::mem::take(&mut self.missed);
         let mut waiting = std::mem::take(&mut self.waiting);
         waiting.retain(|news| {
-            let is_told = !self.told_us.contains_key(&news.about());
-            self.told_us.entry(news.about()).or_insert(now_us);
+            let at_us = self.told_us.entry(news.about()).or_insert(now_us);
+            let is_told = *at_us + APART_US <= latest_us;
+            *at_us += if is_told { APART_US } else { 0 };
             missed += u64::from(!is_told);
             is_told
         });
