@@ -24,6 +24,8 @@ struct File {
     fd: RawFd,
     stage: StageNumber,
     is_watched: bool,
+    /// It can always be read, and tells what is urgent.
+    is_urgent: bool,
     /// When the stage looks, by the clock of the process, if that is not when the file can be read.
     look_us: Option<u64>,
     /// What the stage wants next.
@@ -49,7 +51,20 @@ impl Watched {
     /// # Errors
     /// There are too many, in words.
     pub(crate) fn new(fd: RawFd, stage: StageNumber) -> Result<Self, String> {
-        let file = File { fd, stage, is_watched: false, look_us: Some(0), next: Next::WhenReadable };
+        Self::of(fd, stage, false)
+    }
+
+    /// The same of one that can always be read, and tells what is urgent.
+    ///
+    /// # Errors
+    /// As [`Watched::new`].
+    pub(crate) fn urgent(fd: RawFd, stage: StageNumber) -> Result<Self, String> {
+        Self::of(fd, stage, true)
+    }
+
+    fn of(fd: RawFd, stage: StageNumber, is_urgent: bool) -> Result<Self, String> {
+        let (look_us, next) = (Some(0), Next::WhenReadable);
+        let file = File { fd, stage, is_watched: false, is_urgent, look_us, next };
         FILES.with_borrow_mut(|files| {
             let at = files.iter().position(Option::is_none).unwrap_or(files.len());
             if at == FILES_MAX {
@@ -116,7 +131,8 @@ impl File {
             Next::WhenReadable => {
                 let is_new = !std::mem::replace(&mut self.is_watched, true);
                 self.look_us = None;
-                if is_new && reactor.watch(self.fd, Watch(FIRST + at)).is_err() {
+                let watch = if self.is_urgent { Reactor::watch_urgent } else { Reactor::watch };
+                if is_new && watch(reactor, self.fd, Watch(FIRST + at)).is_err() {
                     (self.is_watched, self.look_us) = (false, Some(now_us + LOOK_US));
                 }
             }

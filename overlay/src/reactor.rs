@@ -109,9 +109,16 @@ impl Reactor {
     /// It cannot be watched.
     pub fn watch(&self, fd: RawFd, watch: Watch) -> io::Result<()> {
         assert!(watch.0 < WATCHES, "watches are few");
-        // Some files of the kernel tell what is urgent only.
-        let interest = Interest::READABLE | Interest::PRIORITY;
-        self.poll.registry().register(&mut SourceFd(&fd), Token(1 + watch.0), interest)
+        self.poll.registry().register(&mut SourceFd(&fd), Token(1 + watch.0), Interest::READABLE)
+    }
+
+    /// The same of a file of the kernel that can always be read, and tells what is urgent.
+    ///
+    /// # Errors
+    /// It cannot be watched.
+    pub fn watch_urgent(&self, fd: RawFd, watch: Watch) -> io::Result<()> {
+        assert!(watch.0 < WATCHES, "watches are few");
+        self.poll.registry().register(&mut SourceFd(&fd), Token(1 + watch.0), Interest::PRIORITY)
     }
 
     /// Watches a file no more, for the time being.

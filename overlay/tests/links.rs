@@ -453,3 +453,16 @@ fn a_watched_file_is_told_of() {
     rustix::io::write(&write, b"x").unwrap();
     node.until("the file can be read", |seen| matches!(seen, [Happening::Readable(Watch(3))]));
 }
+
+/// As one of the kernel's that tells of pressure: it can always be read.
+#[test]
+fn a_file_that_is_watched_for_what_is_urgent_tells_nothing_else() {
+    let mut node = Node::new();
+    let pipe = || rustix::pipe::pipe_with(rustix::pipe::PipeFlags::NONBLOCK).unwrap();
+    let ((urgent, to_urgent), (read, write)) = (pipe(), pipe());
+    rustix::io::write(&to_urgent, b"x").unwrap();
+    node.reactor.watch_urgent(std::os::fd::AsRawFd::as_raw_fd(&urgent), Watch(4)).unwrap();
+    node.reactor.watch(std::os::fd::AsRawFd::as_raw_fd(&read), Watch(3)).unwrap();
+    rustix::io::write(&write, b"x").unwrap();
+    node.until("only the other can be read", |seen| matches!(seen, [Happening::Readable(Watch(3))]));
+}

@@ -32,9 +32,10 @@ fn main() -> ExitCode {
     let (mut picture, mut seconds) = (Picture::default(), Vec::new());
     for _ in 0..SECONDS {
         now_us += 1_000_000;
-        let said: Vec<_> = below.iter().flat_map(|(cp, of)| said(*cp, of, now_us)).collect();
+        let of = |(cp, below): (&PostId, &Vec<PostId>)| (*cp, said(below, now_us));
+        let all: Vec<_> = below.iter().map(of).collect();
         let mut spent = Duration::ZERO;
-        for (cp, bytes) in &said {
+        for (cp, bytes) in all.iter().flat_map(|(cp, all)| all.iter().map(move |bytes| (cp, bytes))) {
             let begin = Instant::now();
             let triples = Triples::read(bytes).expect("they were written as triples");
             let own = without_others(triples, |about| front.may_speak(*cp, about, now_us));
@@ -56,30 +57,29 @@ fn main() -> ExitCode {
 }
 
 /// What a CP says in a second: its machines, and a sum for each job.
-fn said(cp: PostId, below: &[PostId], now_us: u64) -> Vec<(PostId, Vec<u8>)> {
+fn said(below: &[PostId], now_us: u64) -> Vec<Vec<u8>> {
     let one = |n: u64| n.to_le_bytes().to_vec();
-    let mut all: Vec<(PostId, Vec<(ValueId, Vec<u8>)>)> = Vec::new();
-    for machines in below.chunks(MACHINES) {
+    let write = |values: &[(ValueId, Vec<u8>)]| {
+        Triples::written(values.iter().map(|(id, value)| Triple { id: *id, value }))
+    };
+    let machines = |machines: &[PostId]| {
         let mut values = vec![(ids::AT, one(now_us))];
         for post in machines {
             values.push((ids::POST, one(post.0)));
             values.extend(Metric::ALL.iter().map(|metric| (ids::of(*metric), one(now_us % 1_000 + post.0))));
             values.push((ids::CPU_TIMES, one(now_us).repeat(8)));
         }
-        all.push((cp, values));
-    }
-    for job in 1..=JOBS {
+        write(&values)
+    };
+    let job = |job: u64| {
         let summary = Summary { count: 32, sum: 32 * now_us, min: 0, max: now_us }.write();
         let heads = [(ids::AT, now_us), (ids::JOB, job), (ids::UNITS, 32), (ids::FROM, 32), (ids::OF, 32)];
         let heads = heads.into_iter().map(|(id, n)| (id, one(n)));
-        let figures =
-            [Metric::Cpu, Metric::Memory, Metric::Io, Metric::Gpu].map(|of| (ids::of(of), summary.clone()));
-        all.push((cp, heads.chain(figures).collect()));
-    }
-    let write = |values: &[(ValueId, Vec<u8>)]| {
-        Triples::written(values.iter().map(|(id, value)| Triple { id: *id, value }))
+        let metrics = [Metric::Cpu, Metric::Memory, Metric::Io, Metric::Gpu];
+        let figures = metrics.map(|metric| (ids::of(metric), summary.clone()));
+        write(&heads.chain(figures).collect::<Vec<_>>())
     };
-    all.iter().map(|(cp, values)| (*cp, write(values))).collect()
+    below.chunks(MACHINES).map(machines).chain((1..=JOBS).map(job)).collect()
 }
 
 /// What this process has in memory.

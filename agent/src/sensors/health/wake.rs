@@ -53,7 +53,8 @@ impl Wakers {
     }
 
     fn add(&mut self, fd: Option<OwnedFd>, kind: Kind, context: &Context<'_>) {
-        let watched = fd.and_then(|fd| Some((Watched::new(fd.as_raw_fd(), context.number()).ok()?, fd)));
+        let watch = if matches!(kind, Kind::Pressure) { Watched::urgent } else { Watched::new };
+        let watched = fd.and_then(|fd| Some((watch(fd.as_raw_fd(), context.number()).ok()?, fd)));
         self.all.extend(watched.map(|(watched, fd)| (watched, fd, kind)));
     }
 
