@@ -20,3 +20,4 @@ pub use mio::Waker;
 pub use reactor::{Happening, Reactor, Watch};
 pub use starfarm_overlay_core::children::{Children, Said};
 pub use starfarm_overlay_core::pipe::{End, LinkId};
+pub use strangers::network;

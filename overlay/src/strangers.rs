@@ -48,7 +48,7 @@ pub(crate) fn call(
 }
 
 /// The address, or of an IPv6 address its network, within which anybody has as many as he likes.
-fn network(address: IpAddr) -> IpAddr {
+pub fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => IpAddr::V6((v6.to_bits() >> 64 << 64).into()),
         v4 => v4,

@@ -79,14 +79,7 @@ pub(crate) fn serve(mut output: File) -> io::Result<()> {
     let devices: Vec<_> = nvidia.filter_map(|card| device(&nvml, &card.name)).collect();
     let mut faults = Faults::of(&nvml, &devices);
     loop {
-        let gauge = |card: &Card| {
-            let mut gauge = gauge(Path::new("/"), card, Some(&nvml));
-            let seen = device(&nvml, &card.name).and_then(|device| faults.of_device(&device));
-            // A driver that tells of faults has told of none so far.
-            gauge.uncorrected =
-                seen.map(|seen| gauge.uncorrected.unwrap_or_default() + seen).or(gauge.uncorrected);
-            gauge
-        };
+        let gauge = |card: &Card| gauge(Path::new("/"), card, Some((&nvml, &faults)));
         say(&mut output, &cards.iter().map(gauge).collect::<Vec<_>>())?;
         faults.wait();
     }
@@ -150,10 +143,10 @@ impl<'a> Faults<'a> {
     }
 }
 
-fn gauge(root: &Path, card: &Card, nvml: Option<&Nvml>) -> Gauge {
+fn gauge(root: &Path, card: &Card, nvml: Option<(&Nvml, &Faults<'_>)>) -> Gauge {
     let of_files = |folder: PathBuf| Gauge { figures: of_files(&folder), ..Gauge::default() };
     let known = match card.vendor {
-        Vendor::Nvidia => nvml.and_then(|nvml| device(nvml, &card.name)).map(|device| of_nvml(&device)),
+        Vendor::Nvidia => nvml.and_then(|(nvml, faults)| Some(of_nvml(&device(nvml, &card.name)?, faults))),
         Vendor::Amd => cards::amd_folder(root, &card.name).map(of_files),
         Vendor::Intel => cards::intel_folder(root, &card.name).map(of_files),
     };
@@ -169,7 +162,7 @@ fn device<'a>(nvml: &'a Nvml, name: &str) -> Option<Device<'a>> {
     }
 }
 
-fn of_nvml(device: &Device<'_>) -> Gauge {
+fn of_nvml(device: &Device<'_>, faults: &Faults<'_>) -> Gauge {
     let memory = device.memory_info().ok();
     let figures = CardFigures {
         model: String::new(),
@@ -185,7 +178,11 @@ fn of_nvml(device: &Device<'_>) -> Gauge {
         slow_c: device.temperature_threshold(TemperatureThreshold::Slowdown).ok(),
         stop_c: device.temperature_threshold(TemperatureThreshold::Shutdown).ok(),
         corrected: errors(MemoryError::Corrected),
-        uncorrected: errors(MemoryError::Uncorrected),
+        // A driver that tells of faults has told of none at first.
+        uncorrected: match (errors(MemoryError::Uncorrected), faults.of_device(device)) {
+            (Some(errors), Some(seen)) => Some(errors.saturating_add(seen)),
+            (errors, seen) => errors.or(seen),
+        },
     }
 }
 

@@ -31,7 +31,7 @@ impl Front {
         all.for_each(|(secret, post, key)| vouchers.add(secret, post, key));
         self.vouchers = vouchers;
         let watches = self.ring();
-        self.watches = Arc::new(self.neighbours(PostId::FRONT, &watches).unwrap_or_default());
+        self.watches = Arc::new(self.neighbours(PostId::FRONT, &watches));
         let mut orders = BTreeMap::<PublicKey, Vec<PostOrder>>::new();
         for (id, post) in &self.posts {
             let below = below.get(id).map_or(&[][..], Vec::as_slice);
@@ -122,7 +122,7 @@ impl Front {
             Some(Descendant { post: *below, parent, level, key: caller, secret })
         };
         let below = below.iter().filter_map(descendant).collect();
-        let Some((watched, watchers)) = self.neighbours(id, watches) else { return order };
+        let (watched, watchers) = self.neighbours(id, watches);
         PostOrder { lineage, below, children_max, second, reactor, watched, watchers, ..order }
     }
 
@@ -158,9 +158,10 @@ impl Front {
     }
 
     /// Whom a member calls to watch it, and who may call it for that; none where nobody has told its key.
-    fn neighbours(&self, id: PostId, watches: &Watches) -> Option<Neighbours> {
+    fn neighbours(&self, id: PostId, watches: &Watches) -> Neighbours {
         let key = |of: PostId| self.post(of).map_or(Some(self.public), |post| post.key);
-        let own = key(id)?;
+        // No number is that of two posts, whatever nodes report.
+        let own = key(id).expect("whoever is told its neighbours has told its key");
         let host = if id == PostId::FRONT { Some(&self.host) } else { self.host_of(id) };
         let called = |of: &PostId| match self.post(*of) {
             Some(post) => self.called((*of, post), (&own, host)),
@@ -173,7 +174,7 @@ impl Front {
             Some(Descendant { post: *by, parent, level, key, secret })
         };
         let (watched, watchers) = watches.of(id);
-        Some((watched.iter().filter_map(called).collect(), watchers.iter().filter_map(caller).collect()))
+        (watched.iter().filter_map(called).collect(), watchers.iter().filter_map(caller).collect())
     }
 
     /// Whom to ring: nodes by name, and the number of their newest orders, where that is another than it was when this was

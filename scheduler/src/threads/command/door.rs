@@ -4,6 +4,8 @@
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
+use starfarm_overlay::network;
+
 /// Connections that may shake hands at one time ...
 pub(crate) const WAITING_MAX: usize = 128;
 /// ... and of these from one address, or one IPv6 network of 64 bits. Many workers may stand behind one.
@@ -70,14 +72,6 @@ impl<H> Door<H> {
     /// Somebody waits no more: inside, or gone.
     pub(crate) fn leave(&mut self, number: u64) {
         self.waiting.retain(|waiting| waiting.number != number);
-    }
-}
-
-/// The address, or of an IPv6 address its network, within which anybody has as many as he likes.
-fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(v6) => IpAddr::V6((v6.to_bits() >> 64 << 64).into()),
-        v4 => v4,
     }
 }
 
