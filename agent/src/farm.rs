@@ -167,7 +167,18 @@ mod tests {
         let others: Vec<_> = types.iter().copied().filter(|name| !FROM_AFAR.contains(name)).collect();
         assert_eq!(
             others,
-            ["accelerators", "health", "units", "udp_receive", "udp_send", "print", "line", "run", "program"]
+            [
+                "accelerators",
+                "health",
+                "units",
+                "udp_receive",
+                "udp_send",
+                "print",
+                "journal",
+                "line",
+                "run",
+                "program"
+            ]
         );
         let refused = |text: &str| check_farm_file("monitor.toml", text).unwrap_err().to_string();
         for (text, why) in [
@@ -183,7 +194,7 @@ mod tests {
         ] {
             assert!(refused(text).starts_with(why), "{}", refused(text));
         }
-        for of in ["print", "line", "run", "udp_send", "udp_receive", "program", "health"] {
+        for of in ["print", "journal", "line", "run", "udp_send", "udp_receive", "program", "health"] {
             assert!(types.contains(&of), "{of}");
             let text = format!("[[stage]]\nname = \"x\"\ntype = \"{of}\"\n");
             let why = format!("monitor.toml:3:8: the type `{of}` cannot be had from afar: it names files");

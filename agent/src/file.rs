@@ -4,15 +4,17 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use starfarm_agent_core::When;
 use starfarm_agent_core::config::{At, Config, EdgeEntry, StageEntry, TimerEntry, Wrong};
 use toml::de::{DeTable, DeValue};
 
 /// What may stand in a node's own file.
 const OWN_KEYS: [&str; 6] = ["modules", "start", "stage", "edge", "timer", "service"];
-/// The start stage that a file is for unless it says another.
-const START: &str = "config";
-/// Longest period, in seconds.
-const EVERY_MAX: f64 = 1e9;
+/// The start stage that a file is for unless it says another, and the one that takes all from the farm.
+const CONFIG: &str = "config";
+const ORDERS: &str = "orders";
+/// Longest period or delay, in seconds.
+const SECONDS_MAX: f64 = 1e9;
 /// Words of a service's command line, at most.
 const WORDS_MAX: usize = 1_000;
 
@@ -93,8 +95,15 @@ pub(crate) fn read(text: &str, base: &Path) -> Read<Said> {
     }
     if let Some(start) = root.get("start") {
         let At(at, name) = string(start, "start")?;
-        if name != START {
-            return wrong(at, format!("there is no start stage `{name}`: it is `{START}`"));
+        if ![CONFIG, ORDERS].contains(&name.as_str()) {
+            return wrong(at, format!("there is no start stage `{name}`: it is `{CONFIG}` or `{ORDERS}`"));
+        }
+        let added = ["stage", "edge", "timer"].into_iter().find_map(|key| Some((key, root.get(key)?)));
+        if let Some((key, of)) = added.filter(|_| name == ORDERS) {
+            let why = format!(
+                "with `start = \"{ORDERS}\"` the farm says what is beside an agent's own stages (`starfarm monitor load`): leave out [[{key}]], or write \"{CONFIG}\""
+            );
+            return wrong(of.span().start, why);
         }
     }
     said.config.stages = root.tables("stage")?.iter().map(stage).collect::<Read<_>>()?;
@@ -210,23 +219,46 @@ fn edge(table: &Table<'_>) -> Read<EdgeEntry> {
 }
 
 fn timer(table: &Table<'_>) -> Read<TimerEntry> {
-    table.only(&["name", "every", "subscribers"])?;
+    table.only(&["name", "every", "after", "at", "subscribers"])?;
     let name = string(table.require("name", "name = \"second\"")?, "name")?;
-    let value = table.require("every", "every = 1.0")?;
-    let (at, every) = (value.span().start, value.get_ref());
-    let seconds: Option<f64> = match every {
+    let when = match ["every", "after", "at"].map(|key| table.get(key)) {
+        [Some(every), None, None] => At(every.span().start, When::Every(microseconds(every, "every")?)),
+        [None, Some(after), None] => At(after.span().start, When::After(microseconds(after, "after")?)),
+        [None, None, Some(at)] => At(at.span().start, When::At(moment(at)?)),
+        [None, None, None] => {
+            let why = "[[timer]] needs `every`, `after` or `at`: add every = 1.0";
+            return wrong(table.at, why);
+        }
+        _ => return wrong(table.at, "a timer has one of `every`, `after` and `at`: leave out the others"),
+    };
+    let subscribers = table.get("subscribers").map(|all| strings(all, "subscribers")).transpose()?;
+    Ok(TimerEntry { name, when, subscribers: subscribers.unwrap_or_default() })
+}
+
+/// A number of seconds.
+fn microseconds(value: &Value<'_>, key: &str) -> Read<u64> {
+    let seconds: Option<f64> = match value.get_ref() {
         DeValue::Integer(integer) => {
             i64::from_str_radix(integer.as_str(), integer.radix()).ok().map(|of| of as f64)
         }
         DeValue::Float(float) => float.as_str().replace('_', "").parse().ok(),
         _ => None,
     };
-    let Some(seconds) = seconds.filter(|seconds| (0.0..=EVERY_MAX).contains(seconds)) else {
-        return wrong(at, format!("`every` is a number of seconds, up to {EVERY_MAX}"));
-    };
-    let subscribers = table.get("subscribers").map(|all| strings(all, "subscribers")).transpose()?;
-    let every_us = At(at, (seconds * 1e6).round() as u64);
-    Ok(TimerEntry { name, every_us, subscribers: subscribers.unwrap_or_default() })
+    match seconds.filter(|seconds| (0.0..=SECONDS_MAX).contains(seconds)) {
+        Some(seconds) => Ok((seconds * 1e6).round() as u64),
+        None => wrong(value.span().start, format!("`{key}` is a number of seconds, up to {SECONDS_MAX}")),
+    }
+}
+
+/// A date and time, as the farm's clock shows it: microseconds since 1970.
+fn moment(value: &Value<'_>) -> Read<u64> {
+    let date = value.get_ref().as_datetime().map(ToString::to_string);
+    let time = date.and_then(|date| date.parse::<jiff::Timestamp>().ok());
+    let us = time.and_then(|time| u64::try_from(time.as_microsecond()).ok());
+    us.ok_or_else(|| Wrong {
+        at: value.span().start,
+        why: "`at` is a date and time with its offset, without quotes, as 2026-12-01T06:00:00Z".to_owned(),
+    })
 }
 
 fn service(table: &Table<'_>, base: &Path) -> Read<ServiceEntry> {

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use starfarm_agent_core::config::{At, Config, Wrong};
+use starfarm_agent_core::config::{Applied, At, Config, Wrong};
 use starfarm_agent_core::{Order, Refusal, Runtime, Who};
 use starfarm_overlay::{Reactor, Watch};
 use starfarm_protocol::ids::FarmId;
@@ -78,8 +78,8 @@ impl OwnFile {
         self.add_to(&mut runtime).map(drop)
     }
 
-    /// Adds what it says to a graph: the services that are to be started.
-    pub(crate) fn add_to(&self, runtime: &mut Runtime) -> Result<Vec<Started>, FileError> {
+    /// Adds what it says to a graph: the services that are to be started, and what was added.
+    pub(crate) fn add_to(&self, runtime: &mut Runtime) -> Result<(Vec<Started>, Applied), FileError> {
         add(self.said()?, self.base(), runtime).map_err(|wrong| self.wrong(wrong))
     }
 }
@@ -102,7 +102,7 @@ fn place(config: &mut Config, base: &Path) -> Result<(), Wrong> {
     Ok(())
 }
 
-fn add(said: Said, base: &Path, runtime: &mut Runtime) -> Result<Vec<Started>, Wrong> {
+fn add(said: Said, base: &Path, runtime: &mut Runtime) -> Result<(Vec<Started>, Applied), Wrong> {
     let Said { mut config, services, libraries } = said;
     place(&mut config, base)?;
     for At(at, path) in &libraries {
@@ -125,8 +125,8 @@ fn add(said: Said, base: &Path, runtime: &mut Runtime) -> Result<Vec<Started>, W
         added.map_err(|refusal| Wrong { at: *at, why: refusal.to_string() })?;
         all.push((entry, heard));
     }
-    config.apply(runtime, 0)?;
-    Ok(all)
+    let applied = config.apply(runtime, 0)?;
+    Ok((all, applied))
 }
 
 /// Loads a module, and lets stages be made of its types.
@@ -159,6 +159,8 @@ pub(crate) struct Own {
     services: Vec<Service>,
     /// Stages that are asked in each wave.
     names: Vec<String>,
+    /// Beside them, until the farm's clock is known.
+    applied: Option<Applied>,
 }
 
 impl Own {
@@ -166,8 +168,8 @@ impl Own {
     pub(crate) fn begin(begin: &Begin, runtime: &mut Runtime) -> Self {
         let Some(file) = &begin.file else { return Self::default() };
         sinks::set_node(&begin.node);
-        let services = match file.add_to(runtime) {
-            Ok(services) => services,
+        let (services, applied) = match file.add_to(runtime) {
+            Ok(added) => added,
             Err(error) => {
                 starfarm_net::say(&format!("starfarm-agent: nothing of this file is in force: {error}"));
                 return Self::default();
@@ -176,7 +178,14 @@ impl Own {
         let names = services.iter().map(|(entry, _)| entry.name.1.clone()).collect();
         let numbered = services.into_iter().enumerate();
         let services = numbered.map(|(n, (entry, heard))| Service::new(entry, Watch(WATCHES + n), heard));
-        Self { services: services.collect(), names }
+        Self { services: services.collect(), names, applied: Some(applied) }
+    }
+
+    /// The farm's clock is known.
+    pub(crate) fn on_clock(&mut self, runtime: &mut Runtime, farm_us: u64) {
+        if let Some(applied) = self.applied.take() {
+            applied.on_clock(runtime, farm_us);
+        }
     }
 
     /// Stages that are asked in each wave, beside those that each agent has.

@@ -294,6 +294,7 @@ impl Agent {
     fn measure(&mut self) {
         let now_us = self.now_us();
         let Some(farm_us) = self.member.farm_us(now_us) else { return };
+        self.own.on_clock(&mut self.runtime, farm_us);
         watched::serve(&mut self.runtime, &self.reactor, now_us, farm_us);
         if self.runtime.next_due_us().is_some_and(|due_us| due_us <= farm_us) {
             self.runtime.on_time(farm_us);

@@ -50,8 +50,8 @@ pub struct EdgeEntry {
 pub struct TimerEntry {
     /// Its name.
     pub name: At<String>,
-    /// Its period, in microseconds.
-    pub every_us: At<u64>,
+    /// When it fires. One that fires at a moment that has passed by the time that the file is taken up does not fire.
+    pub when: At<When>,
     /// Stages of the file that it fires for.
     pub subscribers: Vec<At<String>>,
 }
@@ -70,7 +70,15 @@ pub struct Wrong {
 pub struct Applied {
     stages: Vec<StageNumber>,
     edges: Vec<Order>,
-    timers: Vec<TimerName>,
+    timers: Vec<(TimerName, When)>,
+}
+
+/// A timer of a file whose moment has passed never fires: else it would with each start of an agent.
+fn from_now_on(when: When, now_us: u64) -> When {
+    match when {
+        When::At(at_us) if at_us <= now_us => When::At(u64::MAX),
+        when => when,
+    }
 }
 
 fn wrong(at: usize) -> impl FnOnce(Refusal) -> Wrong {
@@ -166,17 +174,15 @@ impl Config {
     fn make_timers(&self, runtime: &mut Runtime, now_us: u64, applied: &mut Applied) -> Result<(), Wrong> {
         let mut names: BTreeSet<String> =
             runtime.timers().into_iter().map(|timer| timer.name.to_owned()).collect();
-        for TimerEntry { name: At(name_at, name), every_us: At(every_at, every_us), subscribers } in
-            &self.timers
-        {
+        for TimerEntry { name: At(name_at, name), when: At(when_at, when), subscribers } in &self.timers {
             if !names.insert(name.clone()) {
                 return Err(Wrong { at: *name_at, why: format!("another timer is named `{name}`") });
             }
-            let order = Order::Timer(name.clone(), When::Every(*every_us));
+            let order = Order::Timer(name.clone(), from_now_on(*when, now_us));
             runtime.order(order, now_us).map_err(|refusal| {
-                wrong(if refusal == Refusal::PeriodTooShort { *every_at } else { *name_at })(refusal)
+                wrong(if refusal == Refusal::PeriodTooShort { *when_at } else { *name_at })(refusal)
             })?;
-            applied.timers.push(name.clone());
+            applied.timers.push((name.clone(), *when));
             for At(at, stage) in subscribers {
                 if !self.stages.iter().any(|entry| entry.name.1 == *stage) {
                     let why = format!("a timer fires for stages of this file, and `{stage}` is none");
@@ -198,11 +204,23 @@ fn end_of(at: usize, text: &str, hook: &str) -> Result<(Who, String), Wrong> {
 }
 
 impl Applied {
+    /// The farm's clock is known from now on: timers that fire once are set by it. Those that fire again and again go by it
+    /// anyhow.
+    pub fn on_clock(&self, runtime: &mut Runtime, now_us: u64) {
+        for (name, when) in self.timers.iter().filter(|(_, when)| !matches!(when, When::Every(_))) {
+            // One that a stage has ended meanwhile stays so.
+            if runtime.timers().iter().any(|timer| timer.name == name) {
+                let set = runtime.order(Order::Timer(name.clone(), from_now_on(*when, now_us)), now_us);
+                assert!(set.is_ok(), "a timer that is there can be set to fire once");
+            }
+        }
+    }
+
     /// Takes all of it back.
     pub fn end(self, runtime: &mut Runtime, now_us: u64) {
         // What is gone already, as a stage that a stage has ended, is as it should be.
         let edges = self.edges.into_iter();
-        let timers = self.timers.into_iter().map(Order::EndTimer);
+        let timers = self.timers.into_iter().map(|(name, _)| Order::EndTimer(name));
         let stages = self.stages.into_iter().map(|number| Order::End(Who::from(number)));
         edges.chain(timers).chain(stages).for_each(|order| drop(runtime.order(order, now_us)));
     }

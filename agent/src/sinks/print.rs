@@ -1,38 +1,23 @@
 //! `print`: a line a message, for whoever looks at a graph.
 
-use std::time::Instant;
-
 use starfarm_agent_core::{Context, Hook, Side, Stage, Triples, Word};
 use starfarm_protocol::foreign;
 
-use super::values::shown;
-use crate::pace::Pace;
-use crate::settings::{number, unknown};
+use super::lines::Lines;
+use crate::settings::unknown;
 
 pub(super) const TYPE: &str = "print";
-/// Lines a second, if nothing else is said, and the most that may be said.
-const RATE: u32 = 10;
-const RATE_MAX: u32 = 1_000;
-/// Characters of a line, and of what stands before it.
-const LINE_MAX: usize = 1_000;
-const LABEL_MAX: usize = 64;
 
 /// Any number of inputs, no output. Each message is a line on standard error, which is the worker's. What is beyond so many a
-/// second is counted as not taken, one for each message, and told with the next line.
-///
-/// | setting | means |
-/// | --- | --- |
-/// | `label` | what stands before it; `print`, at first |
-/// | `rate` | lines a second, 1 to 1000; 10, at first |
+/// second is counted as not taken, one for each message, and told with the next line. Settings: see [`Lines`].
 pub(super) struct Print {
-    label: String,
-    pace: Pace,
+    lines: Lines,
     say: fn(&str),
 }
 
 impl Default for Print {
     fn default() -> Self {
-        Self { label: TYPE.to_owned(), pace: Pace::new(RATE, Instant::now()), say: starfarm_net::say }
+        Self { lines: Lines::new(TYPE), say: starfarm_net::say }
     }
 }
 
@@ -45,37 +30,16 @@ impl Stage for Print {
     }
 
     fn data(&mut self, _: usize, values: Triples<'_>, context: &mut Context<'_>) {
-        let Some(left_out) = self.pace.next(Instant::now()) else {
-            context.not_taken(1);
-            return;
-        };
-        let mut line = format!("starfarm-agent: {}:", self.label);
-        if left_out > 0 {
-            line += &format!(" ({left_out} lines before this were left out)");
+        match self.lines.next(values) {
+            Some(line) => (self.say)(&foreign::line(&format!("starfarm-agent: {line}"))),
+            None => context.not_taken(1),
         }
-        for value in shown(values) {
-            if line.len() + value.len() > LINE_MAX {
-                line += " ...";
-                break;
-            }
-            line += " ";
-            line += &value;
-        }
-        (self.say)(&foreign::line(&line));
     }
 
     fn told(&mut self, word: &Word, _: &mut Context<'_>) -> Result<(), String> {
         let Word::Set { key, value } = word else { return Ok(()) };
-        match key.as_str() {
-            "label" if value.chars().count() <= LABEL_MAX => self.label.clone_from(value),
-            "label" => return Err(format!("`label` has {LABEL_MAX} characters at most")),
-            "rate" => {
-                let rate = number(key, value, 1..=RATE_MAX, "lines a second, from 1 to 1000")?;
-                self.pace = Pace::new(rate, Instant::now());
-            }
-            _ => return Err(unknown(TYPE, key, &["label", "rate"])),
-        }
-        Ok(())
+        let is_its = self.lines.set(key, value)?;
+        if is_its { Ok(()) } else { Err(unknown(TYPE, key, &Lines::SETTINGS)) }
     }
 }
 

@@ -180,6 +180,22 @@ fn a_file_that_no_agent_can_do_is_refused_with_its_place() {
             "`cpuload` has one output, `out`, not `left`",
         ),
         ("[[timer]]\nname = \"t\"\nevery = 0\n", "agent.toml:3:9: a period is 0.01 seconds at least"),
+        ("[[timer]]\nname = \"t\"\n", "agent.toml:1:1: [[timer]] needs `every`, `after` or `at`"),
+        ("[[timer]]\nname = \"t\"\nevery = 1\nafter = 1\n", "agent.toml:1:1: a timer has one of `every`"),
+        ("[[timer]]\nname = \"t\"\nafter = -1\n", "agent.toml:3:9: `after` is a number of seconds"),
+        (
+            "[[timer]]\nname = \"t\"\nat = 2026-12-01T06:00:00\n",
+            "agent.toml:3:6: `at` is a date and time with",
+        ),
+        ("[[timer]]\nname = \"t\"\nat = \"tomorrow\"\n", "agent.toml:3:6: `at` is a date and time with"),
+        (
+            "start = \"coffee\"\n",
+            "agent.toml:1:9: there is no start stage `coffee`: it is `config` or `orders`",
+        ),
+        (
+            "start = \"orders\"\n[[timer]]\nname = \"t\"\nevery = 1\n",
+            "with `start = \"orders\"` the farm says what is beside",
+        ),
         ("[[timer]]\nname = \"period\"\nevery = 1\n", "agent.toml:2:8: agents give such names themselves"),
         ("[[service]]\nname = \"s\"\nprogram = [\"./nowhere\"]\n", "agent.toml:3:12: there is no program"),
         (

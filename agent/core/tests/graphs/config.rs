@@ -1,7 +1,7 @@
 //! What a file adds to a graph: all of it, or nothing, and what is wrong with it and where.
 
 use starfarm_agent_core::config::{At, Config, EdgeEntry, StageEntry, TimerEntry};
-use starfarm_agent_core::{PURE, Runtime};
+use starfarm_agent_core::{PURE, Runtime, When};
 
 use crate::common::*;
 
@@ -19,7 +19,7 @@ impl Writer {
     }
 }
 
-/// `name:type` and settings `key=value`; `from > to`; `name/period: subscribers`.
+/// `name:type` and settings `key=value`; `from > to`; `name/period: subscribers`, or `name/+after` or `name/@at` in its place.
 fn config(text: &str) -> Config {
     let (mut config, mut writer) = (Config::default(), Writer(0));
     for line in text.split(';').map(str::trim).filter(|line| !line.is_empty()) {
@@ -27,9 +27,14 @@ fn config(text: &str) -> Config {
             config.edges.push(EdgeEntry { from: writer.text(from), to: writer.text(to) });
         } else if let Some((timer, rest)) = line.split_once('/') {
             let (period, subscribers) = rest.split_once(':').unwrap();
-            let (name, every_us) = (writer.text(timer), writer.at(period.parse().unwrap()));
+            let when = match (period.strip_prefix('+'), period.strip_prefix('@')) {
+                (Some(us), _) => When::After(us.parse().unwrap()),
+                (_, Some(us)) => When::At(us.parse().unwrap()),
+                _ => When::Every(period.parse().unwrap()),
+            };
+            let (name, when) = (writer.text(timer), writer.at(when));
             let subscribers = subscribers.split_whitespace().map(|name| writer.text(name)).collect();
-            config.timers.push(TimerEntry { name, every_us, subscribers });
+            config.timers.push(TimerEntry { name, when, subscribers });
         } else {
             let mut words = line.split_whitespace();
             let (name, type_name) = words.next().unwrap().split_once(':').unwrap();
@@ -62,6 +67,31 @@ fn what_a_file_says_is_made_and_can_be_taken_back() {
     assert!(seen.take().iter().any(|line| line.ends_with("1002=7 1=1")), "it is of the post that was set");
     applied.end(&mut runtime, SECOND);
     assert_eq!(graph(&runtime), (before.0, before.1, 1), "the timer `own` is another's");
+}
+
+#[test]
+fn timers_of_a_file_that_fire_once_go_by_the_farms_clock_once_that_is_known() {
+    let (mut runtime, _) = smallest();
+    let stages = "at:blackhole; ";
+    let config = |timers: &str| config(&format!("{stages}{timers}"));
+    // The file is taken up before anybody has told the clock.
+    let applied =
+        config("later/+5000000: at; moment/@107000000: at; passed/@99000000: at").apply(&mut runtime, 0);
+    let applied = applied.unwrap();
+    applied.on_clock(&mut runtime, 100 * SECOND);
+    assert_eq!(runtime.next_due_us(), Some(105 * SECOND));
+    runtime.on_time(105 * SECOND);
+    assert_eq!(runtime.next_due_us(), Some(107 * SECOND));
+    runtime.on_time(107 * SECOND);
+    assert_eq!(runtime.next_due_us(), Some(u64::MAX), "what has passed does not fire");
+    assert!(runtime.timers().iter().all(|timer| timer.period_us.is_none()));
+    applied.end(&mut runtime, 108 * SECOND);
+    // Where the clock is known there is nothing to wait for.
+    let applied =
+        config("later/+5000000: at; passed/@99000000: at").apply(&mut runtime, 200 * SECOND).unwrap();
+    assert_eq!(runtime.next_due_us(), Some(205 * SECOND));
+    applied.end(&mut runtime, 200 * SECOND);
+    assert_eq!(runtime.next_due_us(), None);
 }
 
 #[test]
