@@ -16,6 +16,7 @@ const PROMISED: &[&str] = &[
     "loop",
     "tmpfs",
     "mount",
+    "cgroup",
     "ss",
     "bash",
     "zsh",

@@ -202,6 +202,11 @@ fn a_file_that_no_agent_can_do_is_refused_with_its_place() {
             "[[stage]]\nname = \"r\"\ntype = \"run\"\nset = { program = \"./nowhere\" }\n",
             "agent.toml:4:19: there is no program",
         ),
+        (
+            "[[stage]]\nname = \"a\"\ntype = \"rate\"\n[[stage]]\nname = \"b\"\ntype = \"rate\"\n\
+             [[edge]]\nfrom = \"a.out\"\nto = \"b.in\"\n[[edge]]\nfrom = \"b.out\"\nto = \"a.in\"\n",
+            "agent.toml:11:8: no edge leads from `b.out` to `a.in`: the edge would close a ring",
+        ),
         ("modules = [\"colour\"]\n", "agent.toml:1:12: there is no module `colour`"),
         ("colour = 1\n", "agent.toml:1:1: unknown key `colour`"),
     ];

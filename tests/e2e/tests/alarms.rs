@@ -174,3 +174,61 @@ fn an_alarm_has_a_way_that_does_without_the_scheduler() {
     until("there are two ways again", || farm.ask(&["monitor", "alarms"])["path"] == "double");
     drop(farm);
 }
+
+/// The process of the second root, which stands on a node.
+fn second_root(farm: &Farm) -> Option<i32> {
+    let tree = farm.ask(&["tree"]);
+    let posts = tree["posts"].as_array().unwrap();
+    let second = posts.iter().find(|post| post["kind"] == "fe" && !post["node"].is_null())?;
+    second["pid"].as_i64().map(|pid| i32::try_from(pid).unwrap())
+}
+
+#[test]
+fn a_program_runs_once_whatever_becomes_of_the_second_root() {
+    let test = "a_program_runs_once_whatever_becomes_of_the_second_root";
+    let machines = match Machines::lay(4) {
+        Ok(machines) => machines,
+        Err(why) => return skip("netns", test, &why),
+    };
+    let mut farm = Farm::start_in(Some(machines.name(0)), machines.address(0, 7117));
+    let disk = match Disk::tmpfs(&farm.worker_state("small"), 24 << 10) {
+        Ok(disk) => disk,
+        Err(lack) => return skip("mount", test, &lack.0),
+    };
+    let (pager, join) = (Pager::of(&farm), farm.state().join("worker.join"));
+    // Whoever has no disk to fill and runs no program has the second root.
+    farm.add_worker_in(Some(machines.name(1)), "small", &join, &["--slots", "1", "--no-peers"]);
+    let args = ["--slots", "0", "--no-peers", "--on-alarm", pager.program()];
+    farm.add_worker_in(Some(machines.name(2)), "pager", &join, &args);
+    farm.add_worker_in(Some(machines.name(3)), "root", &join, &["--slots", "0"]);
+    farm.until_nodes_up(3);
+    let until_double = || {
+        until("there are two ways", || farm.ask(&["monitor", "alarms"])["path"] == "double");
+        until_some("the second root runs", || second_root(&farm))
+    };
+    let kill = |pid: i32| {
+        rustix::process::kill_process(rustix::process::Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+        until("another process has its place", || second_root(&farm).is_some_and(|other| other != pid));
+    };
+    for episode in 1..=3 {
+        let pid = until_double();
+        let start = Instant::now();
+        fill(disk.path());
+        if episode == 2 {
+            // It is lost before it has heard of the alarm, or just then.
+            kill(pid);
+        }
+        until("the program was run", || pager.ran_for("small disk critical") == episode);
+        println!("episode {episode}: the program ran {:?} after the disk was full", start.elapsed());
+        if episode != 2 {
+            // It is lost while the alarm stands: the next process hears of it from who raised it.
+            kill(pid);
+        }
+        until("it comes by both ways", || disk_alarm(&farm).is_some_and(|alarm| alarm["paths"] == 2));
+        assert_eq!(pager.ran_for("small disk critical"), episode);
+        fs::remove_file(disk.path().join("much")).unwrap();
+        until("it is over", || disk_alarm(&farm).is_none());
+    }
+    assert_eq!(pager.ran_for("small disk critical"), 3);
+    drop(farm);
+}

@@ -85,6 +85,131 @@ fn a_load_of_known_size_is_what_pidstat_and_free_say() {
 }
 
 #[test]
+fn figures_of_a_job_are_the_sum_over_its_units_on_two_nodes() {
+    let test = "figures_of_a_job_are_the_sum_over_its_units_on_two_nodes";
+    if !has("pidstat", test) {
+        return;
+    }
+    let mut farm = Farm::start();
+    for node in ["w1", "w2"] {
+        farm.add_worker(node, &["--slots", "2"]);
+        farm.until_node(node, "up");
+    }
+    // Units of 10, 15, 20 and 25 % of a core, and of 40, 60, 80 and 100 MiB, under a name that no other test gives.
+    let load = "import ctypes, sys, time
+ctypes.CDLL(None).prctl(15, b'truth-unit')
+n = int(sys.argv[1])
+held, share = bytearray((40 + 20 * n) << 20), 0.1 + 0.05 * n
+while True:
+    end = time.monotonic() + 0.1 * share
+    while time.monotonic() < end: pass
+    time.sleep(0.1 * (1 - share))";
+    let id = farm.submit(&["--range", "0..4", "--units-per-task", "1", "--", "python3", "-c", load, "{}"]);
+    until("all four are measured, two on each node", || {
+        let usage = farm.job(&id)["usage"].clone();
+        let all = usage["units"] == 4 && usage["from"] == 2 && usage["of"] == 2;
+        all && usage["memory_bytes"]["sum"].as_f64().unwrap_or_default() > 3e8
+    });
+    let pidstat = tool(&["pidstat", "-u", "-r", "-p", "ALL", "-C", "truth-unit", "12", "1"]);
+    let cpu = waves(&farm, &["--job", &id], "cpu", Duration::from_secs(12));
+    let usage = farm.job(&id)["usage"].clone();
+    let printed = String::from_utf8(pidstat.wait_with_output().unwrap().stdout).unwrap();
+    is_near(mean(&cpu), sum_of(&printed, "%CPU") / 100.0, 0.06, "cores of the job");
+    let memory = |of: &str| usage["memory_bytes"][of].as_f64().unwrap();
+    is_near(memory("sum"), sum_of(&printed, "RSS") * 1024.0, 4e6, "memory of the job");
+    assert!((memory("avg") * 4.0 - memory("sum")).abs() < 4.0, "{usage}");
+    let apart = memory("max") - memory("min");
+    assert!((50e6..75e6).contains(&apart), "the greatest has 60 MiB more than the least: {usage}");
+    farm.cli(&["job", "cancel", &id]).exits(0);
+}
+
+/// A group of processes whose memory the kernel counts; it is gone at the end.
+struct Group(std::path::PathBuf);
+
+impl Group {
+    fn make(name: &str) -> std::io::Result<Self> {
+        let path =
+            std::path::Path::new("/sys/fs/cgroup/memory").join(format!("{name}-{}", std::process::id()));
+        std::fs::create_dir(&path)?;
+        Ok(Self(path))
+    }
+
+    fn bytes(&self) -> f64 {
+        let stat = std::fs::read_to_string(self.0.join("memory.stat")).unwrap();
+        let of = |key: &str| stat.lines().find_map(|line| line.strip_prefix(key)?.trim().parse::<f64>().ok());
+        of("rss ").unwrap()
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // Its processes may take a moment to be gone.
+        for _ in 0..100 {
+            if std::fs::remove_dir(&self.0).is_ok() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+#[test]
+fn memory_of_a_unit_is_what_its_cgroup_says() {
+    let test = "memory_of_a_unit_is_what_its_cgroup_says";
+    let group = match Group::make("starfarm-truth") {
+        Ok(group) => group,
+        Err(why) => return skip("cgroup", test, &why.to_string()),
+    };
+    let mut farm = Farm::start();
+    farm.add_worker("w1", &["--slots", "1"]);
+    farm.until_node("w1", "up");
+    // Two processes: one that computes with 200 MB, and one with 100.
+    let holds = "import sys,time; held=bytearray(int(sys.argv[1])<<20); time.sleep(1000)";
+    let load = "echo $$ > $1/cgroup.procs; python3 -c \"$2\" 100 & exec python3 -c \"$2\" 200";
+    let group_path = group.0.display().to_string();
+    let id = farm.submit(&["--range", "0..1", "--", "sh", "-c", load, "sh", &group_path, holds]);
+    let memory = || farm.job(&id)["usage"]["memory_bytes"]["sum"].as_f64().unwrap_or_default();
+    until("it has taken all", || memory() > 3.1e8);
+    std::thread::sleep(Duration::from_secs(2));
+    // Pages of the interpreter's file that both share count for each, and not in the group: a few MiB.
+    is_near(memory(), group.bytes(), 1.2e7, "memory of the unit");
+    farm.cli(&["job", "cancel", &id]).exits(0);
+    until("it has ended", || std::fs::read_to_string(group.0.join("cgroup.procs")).unwrap().is_empty());
+}
+
+#[test]
+fn what_a_unit_writes_to_a_disk_is_what_pidstat_says() {
+    let test = "what_a_unit_writes_to_a_disk_is_what_pidstat_says";
+    if !has("pidstat", test) {
+        return;
+    }
+    let mut farm = Farm::start();
+    farm.add_worker("w1", &["--slots", "1"]);
+    farm.until_node("w1", "up");
+    // 10 MiB a second, each on the disk before the next.
+    let writes = "import os,sys,time
+f = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT)
+while True:
+    os.pwrite(f, os.urandom(1 << 19), 0)
+    os.fsync(f)
+    time.sleep(0.05)";
+    let file = farm.temp().path().join("written").display().to_string();
+    let id = farm.submit(&["--range", "0..1", "--", "python3", "-c", writes, &file]);
+    let io = || farm.job(&id)["usage"]["io_bytes_per_s"]["sum"].as_f64();
+    until("it runs, and its writes are known", || io().is_some());
+    std::thread::sleep(Duration::from_secs(2));
+    if io() == Some(0.0) {
+        return skip("disk", test, "the folder for tests is in memory, where nothing is written to a disk");
+    }
+    let pidstat = tool(&["pidstat", "-d", "-p", "ALL", "-G", "python3", "12", "1"]);
+    let written = waves(&farm, &["--job", &id], "io", Duration::from_secs(12));
+    let printed = String::from_utf8(pidstat.wait_with_output().unwrap().stdout).unwrap();
+    let theirs = (sum_of(&printed, "kB_rd/s") + sum_of(&printed, "kB_wr/s")) * 1024.0;
+    is_near(mean(&written), theirs, 2e5, "bytes that the unit has read and written, a second");
+    farm.cli(&["job", "cancel", &id]).exits(0);
+}
+
+#[test]
 fn the_processors_of_a_machine_are_as_busy_as_sar_says() {
     let test = "the_processors_of_a_machine_are_as_busy_as_sar_says";
     if !has("pidstat", test) || !has("stress-ng", test) {

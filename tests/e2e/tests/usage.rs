@@ -1,8 +1,10 @@
 //! What jobs have used, as it is seen afterwards: in the log, in `job show`, and what befell the tree meanwhile.
 #![allow(clippy::unwrap_used)]
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
-use starfarm_e2e::{Farm, Signal, alive, until, until_some};
+use starfarm_e2e::{Daemon, Farm, Signal, alive, program, until, until_some};
 
 fn is_measured(farm: &Farm, name: &str) -> bool {
     let nodes = farm.ask(&["nodes"]);
@@ -81,4 +83,47 @@ fn what_befalls_the_tree_is_in_the_log() {
     assert_eq!(back_ends.count(), 4, "{came:?}");
     let moved = farm.logged("tree_adopted");
     assert!(moved.iter().any(|entry| entry["parent"] == ibe["post"]), "back ends went below it: {moved:?}");
+}
+
+#[test]
+fn who_follows_figures_hears_each_wave_once_of_jobs_or_of_machines() {
+    let mut farm = Farm::start();
+    for node in ["w1", "w2"] {
+        farm.add_worker(node, &["--slots", "1"]);
+    }
+    farm.until_nodes_up(2);
+    let id = farm.submit(&["--range", "0..2", "--units-per-task", "1", "--", "sh", "-c", &farm.forever()]);
+    until("both units are measured", || farm.job(&id)["usage"]["units"] == 2);
+    let follow = |name: &str, args: &[&str]| {
+        let mut command = program("starfarm", farm.temp().path());
+        command.arg("--farm").arg(farm.state()).args(["--output", "jsonl", "monitor", "follow"]).args(args);
+        Daemon::start(name, command, farm.temp().path())
+    };
+    let of_job = follow("of-job", &["--stream", "job"]);
+    let of_system = follow("of-system", &["--stream", "system"]);
+    let of_node = follow("of-node", &["--node", "w2"]);
+    let lines = |of: &Daemon| -> Vec<Value> {
+        of.log().lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    };
+    let cpu = |of: &Daemon| lines(of).iter().filter(|line| line["metric"] == "cpu").count();
+    until("all have heard some waves", || cpu(&of_job) >= 3 && cpu(&of_system) >= 6 && cpu(&of_node) >= 3);
+    let job: u64 = id.parse().unwrap();
+    for line in lines(&of_job) {
+        assert_eq!((&line["job"], &line["node"]), (&job.into(), &Value::Null), "{line}");
+        let parts = ["min", "avg", "max", "sum"].map(|part| line[part].as_f64().unwrap());
+        assert!(parts.is_sorted(), "{line}");
+        assert!(line["of"] == 2 && line["from"].as_u64().unwrap() <= 2, "{line}");
+    }
+    let nodes = |of: &Daemon| -> BTreeSet<String> {
+        let node = |line: &Value| line["node"].as_str().unwrap_or_default().to_owned();
+        lines(of).iter().map(node).collect()
+    };
+    assert_eq!(nodes(&of_system), BTreeSet::from(["w1".to_owned(), "w2".to_owned()]));
+    assert_eq!(nodes(&of_node), BTreeSet::from(["w2".to_owned()]));
+    // A machine tells once a second, and nobody hears the same twice.
+    let (before, start) = (cpu(&of_node), std::time::Instant::now());
+    std::thread::sleep(std::time::Duration::from_secs(5));
+    let (heard, seconds) = (cpu(&of_node) - before, start.elapsed().as_secs_f64());
+    assert!(heard >= 2 && heard as f64 <= seconds + 2.0, "{heard} waves in {seconds} s");
+    farm.cli(&["job", "cancel", &id]).exits(0);
 }
