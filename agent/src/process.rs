@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use starfarm_agent_core::up::Values;
 use starfarm_agent_core::{Order, Runtime, Triples, Who, Word, without_others};
 use starfarm_overlay::{Happening, LinkId, Reactor, Watch};
+use starfarm_overlay_core::closing::Closing;
 use starfarm_overlay_core::lanes::Lane;
 use starfarm_overlay_core::member::{self, Deed, Member};
 use starfarm_overlay_core::ring::Ring;
@@ -52,6 +53,8 @@ pub(crate) struct Agent {
     farm: Farm,
     member: Member,
     ring: Ring,
+    /// Nobody wants it any more.
+    closing: Option<Closing>,
 }
 
 impl Agent {
@@ -69,6 +72,7 @@ impl Agent {
             start: Instant::now(),
             member: Member::new(begin.level),
             ring: Ring::default(),
+            closing: None,
             begin,
             key,
             reactor,
@@ -108,9 +112,13 @@ impl Agent {
             }
             self.link_up();
             self.own.turn(&self.reactor, clock());
+            self.close_up();
             self.measure();
             self.alarm();
             self.say();
+            if self.closing.is_some_and(|closing| closing.is_over(&self.member, clock())) {
+                return Ok(());
+            }
         }
     }
 
@@ -126,10 +134,12 @@ impl Agent {
 
     /// When something is to be done.
     fn due_us(&self) -> u64 {
-        let timer = self.runtime.next_due_us().and_then(|due_us| self.member.at_us(due_us));
+        let timer = self.runtime.next_due_us().filter(|_| self.closing.is_none());
+        let timer = timer.and_then(|due_us| self.member.at_us(due_us));
         let alarm = self.alarms.due_us(self.member.parent().is_some(), self.begin.kind);
         let watched = self.member.farm_us(0).and_then(|_| watched::due_us());
-        [timer, self.member.due_us(), self.ring.due_us(), alarm, watched, self.own.due_us()]
+        let closing = self.closing.map(|closing| closing.due_us(self.now_us()));
+        [timer, self.member.due_us(), self.ring.due_us(), alarm, watched, self.own.due_us(), closing]
             .into_iter()
             .flatten()
             .min()
@@ -137,8 +147,15 @@ impl Agent {
     }
 
     fn hear(&mut self, word: ToAgent) -> io::Result<()> {
-        let ToAgent::Place { order, scheduler } = word else {
-            return Err(io::Error::other("the worker begins twice"));
+        let (order, scheduler) = match word {
+            ToAgent::Place { order, scheduler } => (order, scheduler),
+            ToAgent::Close => {
+                // Its port may be another's from now on.
+                self.reactor.stop_listening();
+                self.closing = Some(Closing::begin(self.now_us()));
+                return Ok(());
+            }
+            ToAgent::Begin(_) => return Err(io::Error::other("the worker begins twice")),
         };
         self.reactor.vouch(member::vouchers(&order));
         self.alarms.place(&order, &mut self.reactor);
@@ -290,13 +307,22 @@ impl Agent {
         let _ = self.wishes.apply(&mut self.runtime, who, what, farm_us);
     }
 
-    /// Fires what is due, and takes in what children have told.
+    /// A post that ends says what it has gathered, once nobody tells it more.
+    fn close_up(&mut self) {
+        let now = self.now();
+        if self.closing.is_some_and(|closing| closing.is_alone(&self.member, now.0)) {
+            self.tell_gather("flush", String::new(), now.1);
+        }
+    }
+
+    /// Fires what is due, and takes in what children have told. One that ends measures nothing more.
     fn measure(&mut self) {
         let now_us = self.now_us();
         let Some(farm_us) = self.member.farm_us(now_us) else { return };
         self.own.on_clock(&mut self.runtime, farm_us);
         watched::serve(&mut self.runtime, &self.reactor, now_us, farm_us);
-        if self.runtime.next_due_us().is_some_and(|due_us| due_us <= farm_us) {
+        let is_due = self.runtime.next_due_us().is_some_and(|due_us| due_us <= farm_us);
+        if is_due && self.closing.is_none() {
             self.runtime.on_time(farm_us);
         }
         if !self.doors.coming.borrow().is_empty() {

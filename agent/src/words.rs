@@ -20,6 +20,8 @@ pub enum ToAgent {
         /// Where the worker reaches the scheduler, which has the front.
         scheduler: SocketAddr,
     },
+    /// Nobody wants it any more: it is to say what it still knows, and to end.
+    Close,
 }
 
 /// What an agent is for, as long as it lives.

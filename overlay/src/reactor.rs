@@ -93,6 +93,14 @@ impl Reactor {
         Ok(())
     }
 
+    /// Takes no more links: the port is free.
+    pub fn stop_listening(&mut self) {
+        if let Some(mut listener) = self.listener.take() {
+            // Closing it ends that as well.
+            let _ = self.poll.registry().deregister(&mut listener);
+        }
+    }
+
     /// These may link from now on, and nobody else. Links that are up stay.
     pub fn vouch(&mut self, vouchers: Vouchers) {
         self.host.iter_mut().for_each(|host| host.vouchers = vouchers.clone());

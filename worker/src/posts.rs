@@ -138,6 +138,7 @@ impl<T: Send + 'static> Posts<T> {
                     self.core.on_started(id, started.as_ref().map(AgentProcess::pid));
                     self.agents.extend(started.map(|agent| (id, agent)));
                 }
+                Deed::Close(id) => drop(self.agents.get_mut(&id).map(|agent| agent.tell(ToAgent::Close))),
                 Deed::End(id) => drop(self.agents.remove(&id)),
                 Deed::Place(id, order, scheduler) => {
                     let word = ToAgent::Place { order: *order, scheduler };

@@ -357,6 +357,13 @@ impl Stage for Gather {
                 self.forget(PostId(child), context);
                 Ok(())
             }
+            Word::Set { key, .. } if key == "flush" => {
+                let open = self.jobs.iter().filter(|(_, of)| of.open.is_some());
+                let open: Vec<_> = open.map(|(job, _)| *job).collect();
+                open.into_iter().for_each(|job| self.close_job(job, context));
+                self.close_machines(context);
+                Ok(())
+            }
             Word::Set { key, .. } if key == "anew" => {
                 self.begin_anew();
                 Ok(())
@@ -365,9 +372,9 @@ impl Stage for Gather {
                 let set = self.set_periods(value, context);
                 set.ok_or_else(|| format!("`{value}` are no periods such as `1000000 7=100000`"))
             }
-            Word::Set { key, .. } => {
-                Err(format!("`gather` has the settings `anew`, `gone` and `periods`, and not `{key}`"))
-            }
+            Word::Set { key, .. } => Err(format!(
+                "`gather` has the settings `anew`, `flush`, `gone` and `periods`, and not `{key}`"
+            )),
             _ => Ok(()),
         }
     }

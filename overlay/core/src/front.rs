@@ -24,7 +24,7 @@ use starfarm_protocol::admin::PostLoss;
 use starfarm_protocol::ids::PublicKey;
 use starfarm_protocol::link::Standing;
 use starfarm_protocol::orders::{
-    FRONT_LEVEL, HOST_BYTES_MAX, Host, Orders, POSTS_MAX, PostId, PostKind, PostReport, Report,
+    FRONT_LEVEL, HOST_BYTES_MAX, Host, Orders, POSTS_MAX, PostId, PostKind, PostReport, PostState, Report,
 };
 
 pub use known::{FANOUT, Front, Neighbours, NodeFacts, Post, Settings};
@@ -66,6 +66,10 @@ impl Front {
 
     /// Takes up what a node tells of a post.
     fn learn(&mut self, node: PublicKey, told: &PostReport, now_us: u64) {
+        if told.state == PostState::Closing {
+            // It is on its way to its end: no other has its number.
+            return;
+        }
         let is_its = match self.post(told.post) {
             Some(post) => (post.node, post.kind, post.level) == (node, told.kind, told.level),
             None => self.learn_new(node, told, now_us),

@@ -7,6 +7,7 @@
 //! | `sending`, `receiving` | what a post keeps for its parent; what it has heard of its children, and what never came |
 //! | `lanes`, `pipe` | what waits to leave by a link; one end of a link, but for its socket |
 //! | `place`, `children`, `clock`, `member` | whom a post calls; who calls it; what time it is at the farm; the life of a post among these |
+//! | `closing` | the end of a post that nobody wants any more |
 //! | `posts`, `calls` | which posts a worker has, and how far they are; when it asks which it should have |
 //! | `ring` | who watches whom among the front, the CPs and the second root, beside the tree |
 //! | `parts` | what all posts do together: who has not said its part yet |
@@ -18,6 +19,7 @@
 pub mod calls;
 pub mod children;
 mod clock;
+pub mod closing;
 pub mod front;
 pub mod lanes;
 pub mod member;

@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 use starfarm_protocol::ids::PublicKey;
 use starfarm_protocol::orders::{Host, PostId, PostKind, PostOrder, PostReport, PostState, Report};
 
+use crate::closing::CLOSE_US;
+
 /// After a process ended the next one comes so much later, in microseconds, and each time twice that, up to the longest pause.
 const PAUSE_US: u64 = 100_000;
 const PAUSE_US_MAX: u64 = 30_000_000;
@@ -22,6 +24,8 @@ pub struct ProcessId(pub u64);
 pub enum Deed {
     /// Start a process for a post of that kind and level.
     Start(PostId, ProcessId, (PostKind, u8)),
+    /// Have one say what it still knows, and end by itself.
+    Close(ProcessId),
     /// End one.
     End(ProcessId),
     /// Tell one its place, and where the scheduler is. One that does not hear it has ended, and is told after its next start.
@@ -49,6 +53,8 @@ pub struct Posts {
     /// Where others reach this node: what it calls the scheduler from.
     address: Option<IpAddr>,
     posts: BTreeMap<PostId, Post>,
+    /// Those that nobody wants any more, while they say what they still know, and until when they may.
+    closing: Vec<(PostId, (PostKind, u8), Process, u64)>,
     started: u64,
 }
 
@@ -75,7 +81,8 @@ struct Process {
 impl Posts {
     /// None so far, on that machine: whether others may link with them, and whether there is a program for alarms.
     pub fn new(host: Host, (links, reacts): (bool, bool)) -> Self {
-        Self { host, links, reacts, address: None, posts: BTreeMap::new(), started: 0 }
+        let (posts, closing) = (BTreeMap::new(), Vec::new());
+        Self { host, links, reacts, address: None, posts, closing, started: 0 }
     }
 
     /// These are to be there and no others. The scheduler is there, and is called from this address.
@@ -87,12 +94,18 @@ impl Posts {
         deeds: &mut Vec<Deed>,
     ) {
         self.address = Some(from);
-        self.posts.retain(|id, post| {
-            let is_wanted = orders.iter().any(|order| order.post == *id);
-            let ends = post.process.as_ref().filter(|_| !is_wanted);
-            deeds.extend(ends.map(|process| Deed::End(process.id)));
-            is_wanted
-        });
+        let is_wanted = |id: &PostId| orders.iter().any(|order| order.post == *id);
+        for (id, post) in self.posts.extract_if(.., |id, _| !is_wanted(id)) {
+            let Some(process) = post.process else { continue };
+            if post.placed.is_none() {
+                // It knows nothing, and nobody to say it to.
+                deeds.push(Deed::End(process.id));
+                continue;
+            }
+            deeds.push(Deed::Close(process.id));
+            let process = Process { state: PostState::Closing, ..process };
+            self.closing.push((id, (post.order.kind, post.order.level), process, now_us + CLOSE_US));
+        }
         for order in orders {
             match self.posts.get_mut(&order.post) {
                 Some(post) => post.order = order,
@@ -103,8 +116,10 @@ impl Posts {
         self.posts.values_mut().for_each(|post| post.place(scheduler, deeds));
     }
 
-    /// Starts the processes whose time has come.
+    /// Starts the processes whose time has come, and ends those that take too long to end.
     pub fn start_due(&mut self, now_us: u64, deeds: &mut Vec<Deed>) {
+        let late = self.closing.extract_if(.., |(.., until_us)| *until_us <= now_us);
+        deeds.extend(late.map(|(_, _, process, _)| Deed::End(process.id)));
         for (id, post) in &mut self.posts {
             if post.process.is_some() || post.again_us > now_us {
                 continue;
@@ -120,7 +135,8 @@ impl Posts {
 
     /// When [`Posts::start_due`] has something to do.
     pub fn due_us(&self) -> Option<u64> {
-        self.posts.values().filter(|post| post.process.is_none()).map(|post| post.again_us).min()
+        let starts = self.posts.values().filter(|post| post.process.is_none()).map(|post| post.again_us);
+        starts.chain(self.closing.iter().map(|(.., until_us)| *until_us)).min()
     }
 
     /// A post that runs has no parent: where it is to be may have changed unheard.
@@ -146,6 +162,9 @@ impl Posts {
 
     /// A process tells something; whether it is of what it links with, so that the scheduler must know.
     pub fn hear(&mut self, id: ProcessId, news: News, now_us: u64) -> bool {
+        if news == News::Ended {
+            self.closing.retain(|(_, _, process, _)| process.id != id);
+        }
         let Some(post) = self.of(id) else { return false };
         let process = post.process.as_mut().expect("it was found by it");
         let before = (process.key, process.port);
@@ -171,20 +190,22 @@ impl Posts {
     /// What the scheduler is told, with the number of the orders that were heard last.
     pub fn report(&self, heard: u64) -> Report {
         let address = |process: &Process| Some(SocketAddr::new(self.address?, process.port?));
-        let of = |(id, post): (&PostId, &Post)| {
-            let process = post.process.as_ref();
-            PostReport {
-                post: *id,
-                kind: post.order.kind,
-                level: post.order.level,
-                state: process.map_or(PostState::Starting, |process| process.state),
-                parent: process.and_then(|process| process.parent),
-                key: process.and_then(|process| process.key),
-                addresses: process.and_then(address).filter(|_| self.links).into_iter().collect(),
-                pid: process.and_then(|process| process.pid),
-            }
+        let of = |post: PostId, (kind, level): (PostKind, u8), process: Option<&Process>| PostReport {
+            post,
+            kind,
+            level,
+            state: process.map_or(PostState::Starting, |process| process.state),
+            parent: process.and_then(|process| process.parent),
+            key: process.and_then(|process| process.key),
+            addresses: process.and_then(address).filter(|_| self.links).into_iter().collect(),
+            pid: process.and_then(|process| process.pid),
         };
-        let posts = self.posts.iter().map(of).collect();
+        let posts = self
+            .posts
+            .iter()
+            .map(|(id, post)| of(*id, (post.order.kind, post.order.level), post.process.as_ref()));
+        let closing = self.closing.iter().map(|(id, kind, process, _)| of(*id, *kind, Some(process)));
+        let posts = posts.chain(closing).collect();
         let (host, links, reacts) = (self.host.clone(), self.links, self.reacts);
         Report { heard, host, links, reacts, posts }
     }
@@ -261,8 +282,29 @@ mod tests {
         assert_eq!(want(&mut posts, &[order(1, 0), order(2, 1)], 2), [place]);
         assert_eq!(want(&mut posts, &[order(1, 0), order(2, 1)], 3), []);
         assert_eq!(posts.report(5).posts[1].addresses, ["127.0.0.1:9".parse().unwrap()]);
-        assert_eq!(want(&mut posts, &[order(1, 0)], 4), [Deed::End(ProcessId(2))]);
+        assert_eq!(want(&mut posts, &[], 4), [Deed::End(ProcessId(1)), Deed::Close(ProcessId(2))]);
         assert!(!posts.hear(ProcessId(2), News::Ready(KEY, None), 5), "it is no post any more");
+    }
+
+    #[test]
+    fn one_that_nobody_wants_any_more_says_what_it_knows_and_has_two_seconds_for_that() {
+        let mut posts = Posts::new(Host::default(), (true, false));
+        want(&mut posts, &[order(1, 1), order(2, 1)], 0);
+        for id in [1, 2] {
+            posts.hear(ProcessId(id), News::Ready(KEY, None), 1);
+        }
+        want(&mut posts, &[order(1, 1), order(2, 1)], 2);
+        assert_eq!(want(&mut posts, &[], 10), [Deed::Close(ProcessId(1)), Deed::Close(ProcessId(2))]);
+        let states: Vec<_> = posts.report(0).posts.iter().map(|post| post.state).collect();
+        assert_eq!((states, posts.due_us()), (vec![PostState::Closing; 2], Some(10 + CLOSE_US)));
+        assert!(!posts.is_adrift(), "they are where they are to be");
+        assert!(!posts.hear(ProcessId(1), News::Ended, 11));
+        let mut deeds = Vec::new();
+        posts.start_due(9 + CLOSE_US, &mut deeds);
+        assert_eq!(deeds, []);
+        posts.start_due(10 + CLOSE_US, &mut deeds);
+        assert_eq!((deeds, posts.due_us()), (vec![Deed::End(ProcessId(2))], None));
+        assert_eq!(posts.report(0).posts, []);
     }
 
     #[test]

@@ -116,6 +116,11 @@ impl Sending {
         }
     }
 
+    /// The parent has said that all has come.
+    pub fn is_empty(&self) -> bool {
+        self.kept.is_empty()
+    }
+
     /// The parent has taken it in: all that is kept goes by this link.
     pub fn begin(&mut self) {
         (self.on_link, self.heard) = (0, 0);
@@ -179,7 +184,9 @@ mod tests {
         assert_eq!(sending.attach(POST, 0).sequences, [1, 0, 0, 0]);
         sending.begin();
         assert_eq!(leaving(&mut sending), [all[1], all[2], (Stream::System, 2)]);
+        assert!(!sending.is_empty());
         sending.on_heard(99);
+        assert!(sending.is_empty());
         assert_eq!(sending.attach(POST, 0).sequences, [3, 1, 0, 0]);
         assert_eq!((sending.counts(), sending.bytes), ((4, 0), 0));
     }

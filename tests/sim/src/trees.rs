@@ -78,6 +78,7 @@ impl Trees {
             What::Place(who, order, scheduler) => {
                 return self.agent_turn(who, Happening::Place(order, scheduler));
             }
+            What::Close(who) => return self.agent_turn(who, Happening::Close),
             What::Fault => return self.fault(),
             What::Runs(place, id, level) => self.runs(place, id, level),
             What::Tell(place, id, news) => self.hear(place, id, news),

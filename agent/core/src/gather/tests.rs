@@ -122,6 +122,26 @@ fn a_wave_is_over_when_all_are_in_or_after_half_a_period() {
 }
 
 #[test]
+fn a_post_that_ends_says_what_is_in_of_the_waves_that_are_open() {
+    let mut post = Post::new();
+    let s = SECOND_US;
+    for child in [1, 2] {
+        post.tell(child, s, s, job(7, 1, child));
+        post.tell(child, s, s, Group { post: PostId(child), job: None, ..job(7, 0, 9) });
+    }
+    assert_eq!(post.tell(2, 2 * s, 2 * s, job(7, 1, 60)), NOTHING);
+    let flush = |post: &mut Post| {
+        let word = Word::Set { key: "flush".into(), value: String::new() };
+        post.runtime.order(Order::Tell("gather".into(), word), 2 * s + 1).unwrap();
+        post.heard()
+    };
+    // What the other told last is of the wave before, and goes for it.
+    assert_eq!(flush(&mut post), ["job 7 at 2: 2 units of 2/2 nodes, 61"]);
+    assert_eq!(flush(&mut post), NOTHING, "it is over");
+    assert_eq!(post.on_time(3 * s), NOTHING);
+}
+
+#[test]
 fn the_next_wave_ends_the_one_before() {
     let mut post = Post::new();
     let s = SECOND_US;

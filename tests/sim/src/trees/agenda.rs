@@ -45,6 +45,8 @@ pub(super) enum What {
     Wake(u32),
     /// A worker tells an agent its place, and where the scheduler is.
     Place(Who, Box<PostOrder>, SocketAddr),
+    /// A worker wants an agent no more.
+    Close(Who),
     /// The next fault.
     Fault,
     /// A fault is over.

@@ -2,6 +2,7 @@
 
 use starfarm_agent_core::up::Values;
 use starfarm_agent_core::{Triples, without_others};
+use starfarm_overlay_core::closing::Closing;
 use starfarm_overlay_core::member::{self, Deed};
 use starfarm_overlay_core::pipe::LinkId;
 use starfarm_overlay_core::posts::News;
@@ -22,6 +23,7 @@ impl Trees {
         let before = agent.member.children().count();
         match happening {
             Happening::Turn => {}
+            Happening::Close => agent.closing = Some(Closing::begin(local_us)),
             Happening::Place(order, scheduler) => {
                 agent.vouchers = member::vouchers(&order);
                 agent.limit = order.children_max as usize;
@@ -57,15 +59,27 @@ impl Trees {
         self.perform(who, deeds, came)?;
         self.call_next(who, local_us);
         let agent = self.agents.get_mut(&who).expect("it lives");
+        agent.close_up(local_us);
         agent.measure(local_us);
         agent.member.say(&mut Mine(&mut self.wires, who), agent.late.get(), local_us);
-        let due_us = agent.due_us().map_or(u64::MAX, |due_us| agent.clock.when(due_us, self.now_us));
+        if agent.closing.is_some_and(|closing| closing.is_over(&agent.member, local_us)) {
+            return self.end_in_peace(who);
+        }
+        let due_us = agent.due_us(local_us).map_or(u64::MAX, |due_us| agent.clock.when(due_us, self.now_us));
         let due_us = due_us.max(self.now_us + 1);
         if due_us != agent.turn_us {
             agent.turn_us = due_us;
             self.agenda.at(due_us, What::Turn(who));
         }
         self.has_parent_or_tries(who)
+    }
+
+    /// An agent that nobody wants any more has said what it knew, or had no time for that.
+    fn end_in_peace(&mut self, who: Who) -> Result<(), Broken> {
+        self.balances(who)?;
+        self.tally.closed += u64::from(self.agents[&who].member.sending().is_empty());
+        self.end_agent(who, true);
+        Ok(())
     }
 
     fn perform(&mut self, who: Who, deeds: Vec<Deed>, came: Option<(LinkId, Vec<u8>)>) -> Result<(), Broken> {

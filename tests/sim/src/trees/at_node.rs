@@ -149,6 +149,11 @@ impl Trees {
                     let takes_us = 20_000 + self.random.below(60_000);
                     self.agenda.at(self.now_us + takes_us, What::Runs(place, id, level));
                 }
+                Deed::Close(id) => {
+                    if let Some(who) = self.nodes[place.node].agents.get(&id) {
+                        self.agenda.at(self.now_us, What::Close(*who));
+                    }
+                }
                 Deed::End(id) => {
                     self.nodes[place.node].starting.remove(&id);
                     if let Some(who) = self.nodes[place.node].agents.remove(&id) {

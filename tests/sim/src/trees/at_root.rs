@@ -194,7 +194,7 @@ impl Trees {
                 post.into_iter().for_each(|post| root.on_gone(post));
                 suspects.extend(post.filter(|_| end == End::Silent));
             }
-            Happening::Turn | Happening::Place(..) => {}
+            Happening::Turn | Happening::Close | Happening::Place(..) => {}
         }
         suspects.into_iter().for_each(|post| self.suspect(post));
         Ok(())

@@ -55,6 +55,8 @@ pub struct TreeTally {
     pub posts: u64,
     /// See [`TreeTally::posts`].
     pub depth: u64,
+    /// Agents that nobody wanted any more, and that had said all they knew when they ended.
+    pub closed: u64,
     /// Messages that agents still there have dropped.
     pub dropped: u64,
 }

@@ -9,6 +9,7 @@ use starfarm_agent_core::up::{Coming, Down, Leaving, Up, Values};
 use starfarm_agent_core::{
     Context, Gather, Hook, Order, Runtime, Side, Stage, When, Who as Stages, Word, ids,
 };
+use starfarm_overlay_core::closing::Closing;
 use starfarm_overlay_core::member::Member;
 use starfarm_overlay_core::posts::ProcessId;
 use starfarm_overlay_core::ring::Ring;
@@ -50,6 +51,8 @@ pub(super) struct Agent {
     pub(super) late: Rc<Cell<u64>>,
     /// When its next turn is planned.
     pub(super) turn_us: u64,
+    /// Nobody wants it any more.
+    pub(super) closing: Option<Closing>,
 }
 
 /// What tells of a machine and its units.
@@ -115,6 +118,7 @@ impl Agent {
             leaving,
             late,
             turn_us: u64::MAX,
+            closing: None,
         };
         agent.build(units);
         agent
@@ -179,10 +183,19 @@ impl Agent {
         self.order(Order::Subscribe(TIMER.into(), Stages::from(SENSOR), true), farm_us);
     }
 
-    /// Fires what is due, and takes in what children have told.
+    /// One that ends says what it has gathered, once nobody tells it more.
+    pub(super) fn close_up(&mut self, local_us: u64) {
+        if self.closing.is_some_and(|closing| closing.is_alone(&self.member, local_us)) {
+            let farm_us = self.member.farm_us(local_us).unwrap_or_default();
+            self.tell_gather("flush", String::new(), farm_us);
+        }
+    }
+
+    /// Fires what is due, and takes in what children have told. One that ends measures nothing more.
     pub(super) fn measure(&mut self, local_us: u64) {
         let Some(farm_us) = self.member.farm_us(local_us) else { return };
-        if self.runtime.next_due_us().is_some_and(|due_us| due_us <= farm_us) {
+        let is_due = self.runtime.next_due_us().is_some_and(|due_us| due_us <= farm_us);
+        if is_due && self.closing.is_none() {
             self.runtime.on_time(farm_us);
         }
         if !self.coming.borrow().is_empty() {
@@ -194,9 +207,11 @@ impl Agent {
     }
 
     /// When it has something to do, by its own clock.
-    pub(super) fn due_us(&self) -> Option<u64> {
-        let timer = self.runtime.next_due_us().and_then(|due_us| self.member.at_us(due_us));
-        [timer, self.member.due_us(), self.ring.due_us()].into_iter().flatten().min()
+    pub(super) fn due_us(&self, local_us: u64) -> Option<u64> {
+        let timer = self.runtime.next_due_us().filter(|_| self.closing.is_none());
+        let timer = timer.and_then(|due_us| self.member.at_us(due_us));
+        let closing = self.closing.map(|closing| closing.due_us(local_us));
+        [timer, self.member.due_us(), self.ring.due_us(), closing].into_iter().flatten().min()
     }
 }
 

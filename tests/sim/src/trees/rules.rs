@@ -71,7 +71,7 @@ impl Trees {
     }
 
     /// T6, of one agent: what it has made was taken, is kept, or is counted as dropped.
-    fn balances(&self, who: Who) -> Result<(), Broken> {
+    pub(super) fn balances(&self, who: Who) -> Result<(), Broken> {
         let agent = &self.agents[&who];
         let (made, dropped) = agent.member.sending().counts();
         let first_kept = agent.member.sending().attach(PostId::FRONT, 0).sequences;

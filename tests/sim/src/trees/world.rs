@@ -37,6 +37,7 @@ pub(super) struct Host {
 /// Something that has happened to a process.
 pub(super) enum Happening {
     Turn,
+    Close,
     Place(Box<PostOrder>, SocketAddr),
     Up(LinkId),
     Called(LinkId, PostId, PublicKey, Vec<u8>),
