@@ -112,7 +112,6 @@ impl Agent {
             }
             self.link_up();
             self.own.turn(&self.reactor, clock());
-            self.close_up();
             self.measure();
             self.alarm();
             self.say();
@@ -307,15 +306,8 @@ impl Agent {
         let _ = self.wishes.apply(&mut self.runtime, who, what, farm_us);
     }
 
-    /// A post that ends says what it has gathered, once nobody tells it more.
-    fn close_up(&mut self) {
-        let now = self.now();
-        if self.closing.is_some_and(|closing| closing.is_alone(&self.member, now.0)) {
-            self.tell_gather("flush", String::new(), now.1);
-        }
-    }
-
-    /// Fires what is due, and takes in what children have told. One that ends measures nothing more.
+    /// Fires what is due, and takes in what children have told. One that ends measures nothing more, and says what it has gathered
+    /// once nobody tells it more.
     fn measure(&mut self) {
         let now_us = self.now_us();
         let Some(farm_us) = self.member.farm_us(now_us) else { return };
@@ -329,6 +321,9 @@ impl Agent {
             let ready = self.runtime.order(Order::Tell(Who::from(graph::DOWN), Word::Ready), farm_us);
             debug_assert!(ready.is_ok(), "who has children has the stage");
             self.doors.coming.borrow_mut().clear();
+        }
+        if self.closing.is_some_and(|closing| closing.is_alone(&self.member, now_us)) {
+            self.tell_gather("flush", String::new(), farm_us);
         }
         let leaving = Rc::clone(&self.doors.leaving);
         for Values { stream, at_us, triples } in leaving.borrow_mut().drain(..) {

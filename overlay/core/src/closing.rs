@@ -7,8 +7,6 @@ use crate::member::Member;
 pub const CLOSE_US: u64 = 2_000_000;
 /// So long it waits for those below it to leave.
 const BELOW_US: u64 = 1_000_000;
-/// How often it is to be looked what it waits for.
-const LOOK_US: u64 = 50_000;
 
 /// A post that ends, since then by the clock of its process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,9 +20,10 @@ impl Closing {
         Self { since_us: now_us }
     }
 
-    /// When it is to be looked again.
+    /// When it waits for something no longer. What it waits for comes by links.
     pub fn due_us(self, now_us: u64) -> u64 {
-        now_us + LOOK_US
+        let below_us = self.since_us + BELOW_US;
+        if now_us < below_us { below_us } else { self.since_us + CLOSE_US }
     }
 
     /// Nobody below it says anything any more, or it does not wait for that any longer: its waves are over.

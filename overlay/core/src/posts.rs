@@ -54,7 +54,7 @@ pub struct Posts {
     address: Option<IpAddr>,
     posts: BTreeMap<PostId, Post>,
     /// Those that nobody wants any more, while they say what they still know, and until when they may.
-    closing: Vec<(PostId, (PostKind, u8), Process, u64)>,
+    closing: Vec<(PostId, Post, u64)>,
     started: u64,
 }
 
@@ -95,16 +95,16 @@ impl Posts {
     ) {
         self.address = Some(from);
         let is_wanted = |id: &PostId| orders.iter().any(|order| order.post == *id);
-        for (id, post) in self.posts.extract_if(.., |id, _| !is_wanted(id)) {
-            let Some(process) = post.process else { continue };
+        for (id, mut post) in self.posts.extract_if(.., |id, _| !is_wanted(id)) {
+            let Some(process) = &mut post.process else { continue };
             if post.placed.is_none() {
                 // It knows nothing, and nobody to say it to.
                 deeds.push(Deed::End(process.id));
                 continue;
             }
+            process.state = PostState::Closing;
             deeds.push(Deed::Close(process.id));
-            let process = Process { state: PostState::Closing, ..process };
-            self.closing.push((id, (post.order.kind, post.order.level), process, now_us + CLOSE_US));
+            self.closing.push((id, post, now_us + CLOSE_US));
         }
         for order in orders {
             match self.posts.get_mut(&order.post) {
@@ -119,7 +119,7 @@ impl Posts {
     /// Starts the processes whose time has come, and ends those that take too long to end.
     pub fn start_due(&mut self, now_us: u64, deeds: &mut Vec<Deed>) {
         let late = self.closing.extract_if(.., |(.., until_us)| *until_us <= now_us);
-        deeds.extend(late.map(|(_, _, process, _)| Deed::End(process.id)));
+        deeds.extend(late.filter_map(|(_, post, _)| post.process).map(|process| Deed::End(process.id)));
         for (id, post) in &mut self.posts {
             if post.process.is_some() || post.again_us > now_us {
                 continue;
@@ -163,7 +163,7 @@ impl Posts {
     /// A process tells something; whether it is of what it links with, so that the scheduler must know.
     pub fn hear(&mut self, id: ProcessId, news: News, now_us: u64) -> bool {
         if news == News::Ended {
-            self.closing.retain(|(_, _, process, _)| process.id != id);
+            self.closing.retain(|(_, post, _)| post.process.as_ref().is_none_or(|process| process.id != id));
         }
         let Some(post) = self.of(id) else { return false };
         let process = post.process.as_mut().expect("it was found by it");
@@ -190,22 +190,21 @@ impl Posts {
     /// What the scheduler is told, with the number of the orders that were heard last.
     pub fn report(&self, heard: u64) -> Report {
         let address = |process: &Process| Some(SocketAddr::new(self.address?, process.port?));
-        let of = |post: PostId, (kind, level): (PostKind, u8), process: Option<&Process>| PostReport {
-            post,
-            kind,
-            level,
-            state: process.map_or(PostState::Starting, |process| process.state),
-            parent: process.and_then(|process| process.parent),
-            key: process.and_then(|process| process.key),
-            addresses: process.and_then(address).filter(|_| self.links).into_iter().collect(),
-            pid: process.and_then(|process| process.pid),
+        let of = |(id, post): (&PostId, &Post)| {
+            let process = post.process.as_ref();
+            PostReport {
+                post: *id,
+                kind: post.order.kind,
+                level: post.order.level,
+                state: process.map_or(PostState::Starting, |process| process.state),
+                parent: process.and_then(|process| process.parent),
+                key: process.and_then(|process| process.key),
+                addresses: process.and_then(address).filter(|_| self.links).into_iter().collect(),
+                pid: process.and_then(|process| process.pid),
+            }
         };
-        let posts = self
-            .posts
-            .iter()
-            .map(|(id, post)| of(*id, (post.order.kind, post.order.level), post.process.as_ref()));
-        let closing = self.closing.iter().map(|(id, kind, process, _)| of(*id, *kind, Some(process)));
-        let posts = posts.chain(closing).collect();
+        let closing = self.closing.iter().map(|(id, post, _)| (id, post));
+        let posts = self.posts.iter().chain(closing).map(of).collect();
         let (host, links, reacts) = (self.host.clone(), self.links, self.reacts);
         Report { heard, host, links, reacts, posts }
     }

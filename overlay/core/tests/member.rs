@@ -3,6 +3,7 @@
 
 use std::net::SocketAddr;
 
+use starfarm_overlay_core::closing::{CLOSE_US, Closing};
 use starfarm_overlay_core::lanes::Lane;
 use starfarm_overlay_core::member::{Deed, Member, vouchers};
 use starfarm_overlay_core::pipe::{End, LinkId, Links};
@@ -32,7 +33,9 @@ impl Links for Said {
         self.send(link, lane, message, now_us);
     }
 
-    fn send_data(&mut self, _: LinkId, _: &mut Sending, _: u64) {}
+    fn send_data(&mut self, _: LinkId, waiting: &mut Sending, _: u64) {
+        while waiting.next_record(usize::MAX).is_some() {}
+    }
 
     fn refuse(&mut self, link: LinkId, why: String, now_us: u64) {
         self.send(link, Lane::Control, &Message::Refuse { why }, now_us);
@@ -204,4 +207,24 @@ fn an_orphan_says_so_and_a_refusal_makes_nobody_its_child() {
     cp.hears(LinkId(5), &Message::Refuse { why: "no".into() }, 3 * SECOND_US);
     assert_eq!((cp.said.1.as_slice(), cp.member.parent()), (&[LinkId(5)][..], None));
     assert!(cp.member.due_us().is_some(), "it tries again");
+}
+
+#[test]
+fn a_post_that_closes_waits_for_those_below_it_and_for_its_parent_and_not_for_ever() {
+    let mut cp = Cp::new();
+    let now_us = 2 * SECOND_US;
+    cp.member.put(Stream::System, FARM_US + now_us, &[]);
+    let closing = Closing::begin(now_us);
+    let stands = |cp: &Cp, us| [closing.is_alone(&cp.member, us), closing.is_over(&cp.member, us)];
+    assert_eq!(stands(&cp, now_us), [false, false], "one is below it");
+    assert_eq!(stands(&cp, closing.due_us(now_us)), [true, false], "it does not wait for that for long");
+    let end = End::Broken("it has hung up".into());
+    cp.member.on_end(&mut cp.said, (DOWN, &end), now_us, &mut cp.deeds);
+    assert_eq!(stands(&cp, now_us), [true, false], "nobody has said that all came");
+    let last_us = closing.due_us(closing.due_us(now_us));
+    assert_eq!((last_us, stands(&cp, last_us)), (now_us + CLOSE_US, [true, true]));
+    cp.member.say(&mut cp.said, 0, now_us);
+    assert!(!closing.is_over(&cp.member, now_us), "it has left, and may be on its way");
+    cp.hears(UP, &Message::Beat { heard: 1 }, now_us);
+    assert_eq!(stands(&cp, now_us), [true, true]);
 }

@@ -177,6 +177,13 @@ impl Farm {
         self.cli(&args).exits(0).json()
     }
 
+    /// `starfarm monitor follow` with these arguments, beside the test: it prints lines of JSON.
+    pub fn follow(&self, name: &str, args: &[&str]) -> Daemon {
+        let mut command = program("starfarm", self.temp().path());
+        command.arg("--farm").arg(self.state()).args(["--output", "jsonl", "monitor", "follow"]).args(args);
+        Daemon::start(name, command, self.temp().path())
+    }
+
     /// Submits a job by the command line; returns its number.
     #[track_caller]
     pub fn submit(&self, args: &[&str]) -> String {

@@ -70,6 +70,11 @@ impl Daemon {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
+    /// What it has written so far, as far as these are lines of JSON.
+    pub fn lines(&self) -> Vec<serde_json::Value> {
+        self.log().lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    }
+
     /// Waits until it has written `words`.
     ///
     /// # Panics

@@ -9,7 +9,7 @@ use std::time::Instant;
 use serde_json::Value;
 use starfarm_e2e::machines::Machines;
 use starfarm_e2e::power::Disk;
-use starfarm_e2e::{Daemon, Farm, Signal, program, running_with, skip, until, until_some};
+use starfarm_e2e::{Farm, Signal, running_with, skip, until, until_some};
 
 /// A program that notes for what it was run.
 struct Pager {
@@ -68,10 +68,7 @@ fn a_disk_that_fills_is_an_alarm_a_program_runs_once_and_the_node_is_drained() {
         }
     };
     let pager = Pager::of(&farm);
-    let mut command = program("starfarm", farm.temp().path());
-    command.arg("--farm").arg(farm.state());
-    command.args(["--output", "jsonl", "monitor", "follow", "--stream", "alarm", "--node", "small"]);
-    let follows = Daemon::start("follow", command, farm.temp().path());
+    let follows = farm.follow("follow", &["--stream", "alarm", "--node", "small"]);
     farm.add_worker("small", &["--slots", "1", "--drain-on-alarm"]);
     farm.add_worker("pager", &["--slots", "0", "--on-alarm", pager.program()]);
     farm.until_nodes_up(2);
@@ -101,18 +98,14 @@ fn a_disk_that_fills_is_an_alarm_a_program_runs_once_and_the_node_is_drained() {
     let shown = farm.cli(&["monitor", "alarms"]).exits(0).stdout.clone();
     assert!(shown.contains("no alarm stands") && shown.contains("the program of pager runs"), "{shown}");
     // Whoever follows, and the log, have it as one: it may have been a warning first.
-    let story = |lines: &str| -> Vec<Value> {
-        let lines = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        lines.filter(|line| line["sensor"] == "disk").collect()
+    let of_disk = |lines: Vec<Value>| -> Vec<Value> {
+        lines.into_iter().filter(|line| line["sensor"] == "disk").collect()
     };
     let is_whole = |lines: &[Value]| lines.last().is_some_and(|line| line["change"] == "over");
-    until("it is over for who follows", || is_whole(&story(&follows.log())));
-    let export = || {
-        let all = farm.logged("alarm");
-        all.into_iter().filter(|line| line["sensor"] == "disk").collect::<Vec<_>>()
-    };
+    until("it is over for who follows", || is_whole(&of_disk(follows.lines())));
+    let export = || of_disk(farm.logged("alarm"));
     until("it is over in the log", || is_whole(&export()));
-    for lines in [story(&follows.log()), export()] {
+    for lines in [of_disk(follows.lines()), export()] {
         assert!((2..=3).contains(&lines.len()), "{lines:?}");
         assert_eq!((&lines[0]["change"], &lines[0]["node"]), (&"begun".into(), &"small".into()), "{lines:?}");
         assert!(lines.iter().all(|line| line["id"] == lines[0]["id"]), "{lines:?}");

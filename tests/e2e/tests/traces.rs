@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use starfarm_e2e::{Daemon, Farm, program, until, until_some};
+use starfarm_e2e::{Farm, until, until_some};
 
 /// A program that tells what follows its first argument, a line each, and stays until the test is over, so that it is known.
 const TELL: &str = "\
@@ -20,18 +20,6 @@ for line in sys.argv[2:]:
     tell('event ' + line)
 ";
 
-/// `starfarm monitor follow` of a stream, beside the test.
-fn follow(farm: &Farm, name: &str, args: &[&str]) -> Daemon {
-    let mut command = program("starfarm", farm.temp().path());
-    command.arg("--farm").arg(farm.state()).args(["--output", "jsonl", "monitor", "follow"]).args(args);
-    Daemon::start(name, command, farm.temp().path())
-}
-
-/// What it has printed so far, as far as these are lines of JSON.
-fn lines(follows: &Daemon) -> Vec<Value> {
-    follows.log().lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
-}
-
 fn text(line: &Value) -> &str {
     line["text"].as_str().unwrap()
 }
@@ -41,11 +29,11 @@ fn what_a_program_tells_is_followed_with_its_job_unit_and_node() {
     let mut farm = Farm::start();
     farm.add_worker("w1", &["--slots", "2"]);
     farm.until_node("w1", "up");
-    let all = follow(&farm, "all", &["--stream", "trace"]);
+    let all = farm.follow("all", &["--stream", "trace"]);
     let script = format!("python3 -c \"$1\" \"$2\" started \"half\tdone\" & {}", farm.forever());
     let gate = farm.temp().path().display().to_string();
     let id = farm.submit(&["--range", "3..5", "--", "sh", "-c", &script, "sh", TELL, &gate]);
-    let heard = until_some("both units are heard", || Some(lines(&all)).filter(|lines| lines.len() == 4));
+    let heard = until_some("both units are heard", || Some(all.lines()).filter(|lines| lines.len() == 4));
     let job: u64 = id.parse().unwrap();
     for line in &heard {
         assert_eq!((&line["node"], &line["job"], &line["lost"]), (&"w1".into(), &job.into(), &0.into()));
@@ -60,11 +48,11 @@ fn what_a_program_tells_is_followed_with_its_job_unit_and_node() {
     // Who comes later hears what is kept, and of a job alone what that told.
     let other = farm.submit(&["--range", "7..8", "--", "sh", "-c", &script, "sh", TELL, &gate]);
     farm.cli(&["job", "cancel", &id]).exits(0);
-    let of_job = follow(&farm, "of-job", &["--stream", "trace", "--job", &other]);
-    until("the other job is heard", || lines(&of_job).len() == 2);
-    assert!(lines(&of_job).iter().all(|line| line["job"] == other.parse::<u64>().unwrap()));
-    let of_node = follow(&farm, "of-node", &["--stream", "trace", "--node", "w1"]);
-    until("all of the node is kept", || lines(&of_node).len() == 6);
+    let of_job = farm.follow("of-job", &["--stream", "trace", "--job", &other]);
+    until("the other job is heard", || of_job.lines().len() == 2);
+    assert!(of_job.lines().iter().all(|line| line["job"] == other.parse::<u64>().unwrap()));
+    let of_node = farm.follow("of-node", &["--stream", "trace", "--node", "w1"]);
+    until("all of the node is kept", || of_node.lines().len() == 6);
     farm.cli(&["job", "cancel", &other]).exits(0);
 }
 
@@ -79,7 +67,7 @@ fn a_program_that_tells_too_much_is_cut_off_and_what_is_lost_is_counted() {
     let mut farm = Farm::start();
     farm.add_worker("w1", &["--slots", "1"]);
     farm.until_node("w1", "up");
-    let all = follow(&farm, "all", &["--stream", "trace"]);
+    let all = farm.follow("all", &["--stream", "trace"]);
     let flood = format!(
         "{TELL}\
 tell('event first')
@@ -93,8 +81,8 @@ time.sleep(1000)
     );
     let gate = farm.temp().path().display().to_string();
     let id = farm.submit(&["--range", "0..1", "--", "python3", "-c", &flood, &gate]);
-    until("the last one is heard", || lines(&all).iter().any(|line| text(line) == "last"));
-    let heard = lines(&all);
+    until("the last one is heard", || all.lines().iter().any(|line| text(line) == "last"));
+    let heard = all.lines();
     let told: Vec<u64> = heard.iter().filter_map(|line| text(line).parse().ok()).collect();
     // A second may end amid the flood.
     assert!((1_000..=2_000).contains(&told.len()), "{}", told.len());
@@ -129,11 +117,11 @@ fn communication_processes_hand_on_what_is_told_in_order() {
         let tree = farm.ask(&["tree"]);
         tree["tree"]["state"] == "live" && counts(&tree, "ibe", &["children"]) == 4
     });
-    let all = follow(&farm, "all", &["--stream", "trace"]);
+    let all = farm.follow("all", &["--stream", "trace"]);
     let many = format!("{TELL}for n in range(300):\n    tell('event %d' % n)\ntime.sleep(1000)\n");
     let gate = farm.temp().path().display().to_string();
     let id = farm.submit(&["--range", "0..4", "--", "python3", "-c", &many, &gate]);
-    let heard = until_some("all are heard", || Some(lines(&all)).filter(|heard| heard.len() >= 1_200));
+    let heard = until_some("all are heard", || Some(all.lines()).filter(|heard| heard.len() >= 1_200));
     let mut by_node = BTreeMap::<&str, Vec<u64>>::new();
     for line in &heard {
         assert_eq!(line["lost"], 0, "{line}");

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use starfarm_e2e::{Daemon, Farm, Signal, alive, program, until, until_some};
+use starfarm_e2e::{Daemon, Farm, Signal, alive, until, until_some};
 
 fn is_measured(farm: &Farm, name: &str) -> bool {
     let nodes = farm.ask(&["nodes"]);
@@ -94,21 +94,13 @@ fn who_follows_figures_hears_each_wave_once_of_jobs_or_of_machines() {
     farm.until_nodes_up(2);
     let id = farm.submit(&["--range", "0..2", "--units-per-task", "1", "--", "sh", "-c", &farm.forever()]);
     until("both units are measured", || farm.job(&id)["usage"]["units"] == 2);
-    let follow = |name: &str, args: &[&str]| {
-        let mut command = program("starfarm", farm.temp().path());
-        command.arg("--farm").arg(farm.state()).args(["--output", "jsonl", "monitor", "follow"]).args(args);
-        Daemon::start(name, command, farm.temp().path())
-    };
-    let of_job = follow("of-job", &["--stream", "job"]);
-    let of_system = follow("of-system", &["--stream", "system"]);
-    let of_node = follow("of-node", &["--node", "w2"]);
-    let lines = |of: &Daemon| -> Vec<Value> {
-        of.log().lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
-    };
-    let cpu = |of: &Daemon| lines(of).iter().filter(|line| line["metric"] == "cpu").count();
+    let of_job = farm.follow("of-job", &["--stream", "job"]);
+    let of_system = farm.follow("of-system", &["--stream", "system"]);
+    let of_node = farm.follow("of-node", &["--node", "w2"]);
+    let cpu = |of: &Daemon| of.lines().iter().filter(|line| line["metric"] == "cpu").count();
     until("all have heard some waves", || cpu(&of_job) >= 3 && cpu(&of_system) >= 6 && cpu(&of_node) >= 3);
     let job: u64 = id.parse().unwrap();
-    for line in lines(&of_job) {
+    for line in of_job.lines() {
         assert_eq!((&line["job"], &line["node"]), (&job.into(), &Value::Null), "{line}");
         let parts = ["min", "avg", "max", "sum"].map(|part| line[part].as_f64().unwrap());
         assert!(parts.is_sorted(), "{line}");
@@ -116,7 +108,7 @@ fn who_follows_figures_hears_each_wave_once_of_jobs_or_of_machines() {
     }
     let nodes = |of: &Daemon| -> BTreeSet<String> {
         let node = |line: &Value| line["node"].as_str().unwrap_or_default().to_owned();
-        lines(of).iter().map(node).collect()
+        of.lines().iter().map(node).collect()
     };
     assert_eq!(nodes(&of_system), BTreeSet::from(["w1".to_owned(), "w2".to_owned()]));
     assert_eq!(nodes(&of_node), BTreeSet::from(["w2".to_owned()]));

@@ -59,7 +59,6 @@ impl Trees {
         self.perform(who, deeds, came)?;
         self.call_next(who, local_us);
         let agent = self.agents.get_mut(&who).expect("it lives");
-        agent.close_up(local_us);
         agent.measure(local_us);
         agent.member.say(&mut Mine(&mut self.wires, who), agent.late.get(), local_us);
         if agent.closing.is_some_and(|closing| closing.is_over(&agent.member, local_us)) {

@@ -183,15 +183,8 @@ impl Agent {
         self.order(Order::Subscribe(TIMER.into(), Stages::from(SENSOR), true), farm_us);
     }
 
-    /// One that ends says what it has gathered, once nobody tells it more.
-    pub(super) fn close_up(&mut self, local_us: u64) {
-        if self.closing.is_some_and(|closing| closing.is_alone(&self.member, local_us)) {
-            let farm_us = self.member.farm_us(local_us).unwrap_or_default();
-            self.tell_gather("flush", String::new(), farm_us);
-        }
-    }
-
-    /// Fires what is due, and takes in what children have told. One that ends measures nothing more.
+    /// Fires what is due, and takes in what children have told. One that ends measures nothing more, and says what it has gathered
+    /// once nobody tells it more.
     pub(super) fn measure(&mut self, local_us: u64) {
         let Some(farm_us) = self.member.farm_us(local_us) else { return };
         let is_due = self.runtime.next_due_us().is_some_and(|due_us| due_us <= farm_us);
@@ -200,6 +193,9 @@ impl Agent {
         }
         if !self.coming.borrow().is_empty() {
             self.order(Order::Tell(Stages::from(DOWN), Word::Ready), farm_us);
+        }
+        if self.closing.is_some_and(|closing| closing.is_alone(&self.member, local_us)) {
+            self.tell_gather("flush", String::new(), farm_us);
         }
         for Values { stream, at_us, triples } in self.leaving.borrow_mut().drain(..) {
             self.member.put(stream, at_us, &triples);
