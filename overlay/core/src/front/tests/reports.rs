@@ -127,3 +127,15 @@ fn what_befalls_a_post_over_and_over_is_told_so_often_and_then_once_a_second() {
     assert_eq!(counts.0 + counts.1, 200);
     assert!((39..=40).contains(&counts.0), "{counts:?}");
 }
+
+#[test]
+fn a_post_that_is_on_its_way_to_its_end_is_not_taken_over() {
+    for (state, is_taken) in [(PostState::Joined, true), (PostState::Closing, false)] {
+        let mut farm = collecting();
+        let be = PostReport { state, ..told(5, (PostKind::Be, 0), Some(key(500).public())) };
+        let orders = report(&mut farm, 9, true, vec![be]);
+        assert_eq!(farm.front.post(PostId(5)).is_some(), is_taken, "{state}");
+        assert_eq!(orders.posts.iter().any(|order| order.post == PostId(5)), is_taken, "{state}");
+        assert_eq!(orders.posts.len(), 1, "the node has a back end all the same");
+    }
+}
