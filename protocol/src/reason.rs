@@ -29,7 +29,7 @@ pub enum HoldReason {
     Words(String),
     /// It is not paused: its programs wait until the scheduler's disk has room for what they write.
     NoDisk,
-    /// Nor is it here: a run of it fits into none of the nodes that take tasks.
+    /// Nor is it here: none of the nodes that take tasks has what a run of it needs.
     FitsNowhere,
 }
 
@@ -50,7 +50,9 @@ impl fmt::Display for HoldReason {
             Self::Decomposer(why) => write!(f, "{DECOMPOSER}{why}"),
             Self::Words(words) => f.write_str(words),
             Self::NoDisk => f.write_str("waits for room on the scheduler's disk"),
-            Self::FitsNowhere => f.write_str("waits for a node that is large enough"),
+            Self::FitsNowhere => {
+                f.write_str("waits for a node that has what it needs: `starfarm job explain` says what")
+            }
         }
     }
 }

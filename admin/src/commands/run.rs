@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use starfarm_protocol::admin::{JobInfo, MergeState};
+use starfarm_protocol::devices::DeviceNeeds;
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::spec::Work;
 use starfarm_scheduler::{Handle, Options};
@@ -56,8 +57,8 @@ pub(crate) fn run(context: &mut Context, run: &Run) -> Result<Exit, Failure> {
     let sinks = Sinks::open(flags, run.resume || flags.resume_failed, prints)?.saving(folder);
     let state = state_folder(run, &job)?;
     let signals = Signals::count()?;
-    // A kernel has nothing else to run on, so that the processor as a device is as good as any.
-    let uses = (run.slots, matches!(job.spec.work, Work::OpenCl(_)).then_some("all"));
+    // What runs on devices alone has nothing else, so that the processor as a device is as good as any.
+    let uses = (run.slots, devices_alone(&job.spec.work).map(|_| "all"));
     let memo = Memo::new(run.source.job.as_deref(), submit::hash(&job));
     if run.state.is_none() {
         memo.tell_of_left_behind(&state);
@@ -176,12 +177,11 @@ fn check(job: &JobFile, slots: Option<u16>) -> Result<(), Failure> {
             )));
         }
     }
-    if let Work::OpenCl(kernel) = &job.spec.work {
-        let compiled = starfarm_worker::check(&job.spec, &kernel.needs).map_err(Failure::usage)?;
+    if let Some(needs) = devices_alone(&job.spec.work) {
+        let compiled = starfarm_worker::check(&job.spec, &needs).map_err(Failure::usage)?;
         if let Compiled::Unknown(why) = compiled {
             return Err(Failure::usage(format!(
-                "the kernel needs a device ({}), and this machine is the only node of a run: {why}",
-                kernel.needs
+                "the job needs a device ({needs}), and this machine is the only node of a run: {why}"
             )));
         }
     }
@@ -196,6 +196,12 @@ fn check(job: &JobFile, slots: Option<u16>) -> Result<(), Failure> {
             "a run computes everything on this machine: remove [trust] from the job file, or submit it to a farm",
         )),
     }
+}
+
+/// What a device must be, where nothing else runs it.
+fn devices_alone(work: &Work) -> Option<DeviceNeeds> {
+    let on = work.facts().on;
+    on.devices.filter(|_| !on.cores)
 }
 
 /// How the job stands, and what may be done next.

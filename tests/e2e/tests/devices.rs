@@ -211,6 +211,34 @@ fn a_worker_without_a_driver_works_and_one_that_needs_it_says_so() {
     farm.workers[0].until_says("no devices beside the cores: no OpenCL platform was found");
 }
 
+#[test]
+fn a_run_searches_on_devices_alone_where_the_job_says_so_and_refuses_what_is_not_here() {
+    let test = "a_run_searches_on_devices_alone_where_the_job_says_so_and_refuses_what_is_not_here";
+    if a_device(test).is_none() {
+        return;
+    }
+    let temp = TempDir::new();
+    let run_it = |needs: &str, state: &str| {
+        let job = temp.write("job.toml", search(0, needs));
+        let mut command = program("starfarm", temp.path());
+        command.args(["--output", "jsonl", "run", "--no-progress"]).arg(&job);
+        command.arg("--state").arg(temp.path().join(state));
+        run(command)
+    };
+    let reply = run_it("needs = { device = \"cpu\" }", "cpu");
+    assert_eq!(
+        reply.exits(0).stdout.matches("11881375").count(),
+        1,
+        "the last one is found once: {}",
+        reply.stdout
+    );
+    run_it("needs = { memory = \"900TiB\" }", "none").exits(2).says(&[
+        "the job needs a device",
+        "this machine is the only node of a run: this machine has no such device",
+    ]);
+    assert!(!temp.path().join("none").exists(), "nothing was begun");
+}
+
 /// The device of a farm's worker by that driver, and the file that makes it vanish.
 fn vanishing(test: &str) -> Option<(Farm, PathBuf)> {
     a_device(test)?;

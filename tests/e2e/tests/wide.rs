@@ -53,7 +53,8 @@ fn a_small_node_gets_no_wide_unit_and_says_so() {
     let told = farm.cli(&["job", "explain", &id]).exits(0).stdout.clone();
     assert!(told.starts_with("Job 1 waits for a node that is large enough."), "{told}");
     assert!(told.contains("A unit needs 4 slots, and node small has 2 slots."), "{told}");
-    assert_eq!(farm.job(&id)["note"], "waits for a node that is large enough");
+    let note = "waits for a node that has what it needs: `starfarm job explain` says what";
+    assert_eq!(farm.job(&id)["note"], note);
     farm.add_worker("large", &["--slots", "4"]);
     farm.wait(&id).exits(0);
     let nodes = farm.ask(&["nodes"]);
