@@ -279,6 +279,13 @@ impl Farm {
         until(&format!("node {name} is {state}"), || self.node_state(name) == state);
     }
 
+    /// Waits until a node whose machine is cut off is suspect, or lost already: where the members of the tree miss it too,
+    /// a suspect node may be lost before anybody looks.
+    #[track_caller]
+    pub fn until_node_missed(&self, name: &str) {
+        until(&format!("node {name} is missed"), || ["suspect", "lost"].contains(&self.node_state(name).as_str()));
+    }
+
     /// Waits until so many nodes are up.
     #[track_caller]
     pub fn until_nodes_up(&self, count: usize) {

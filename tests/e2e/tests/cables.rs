@@ -59,10 +59,10 @@ fn a_machine_whose_cable_is_pulled_is_lost_by_two_witnesses() {
         let machine = name.trim_start_matches('w').parse().unwrap();
         let start = Instant::now();
         machines.cable(machine, false);
-        farm.until_node(&name, "suspect");
-        let suspect = start.elapsed();
+        farm.until_node_missed(&name);
+        let missed = start.elapsed();
         farm.until_node(&name, "lost");
-        println!("{name}: suspect after {suspect:?}, lost after {:?}", start.elapsed());
+        println!("{name}: missed after {missed:?}, lost after {:?}", start.elapsed());
         until_live(&farm, 3);
         machines.cable(machine, true);
         farm.until_node(&name, "up");

@@ -114,7 +114,7 @@ fn a_job_survives_a_cable_that_is_pulled_and_put_back() {
     let done = || farm.job(&id)["units_done"].as_str().unwrap().parse::<u64>().unwrap();
     until("it works", || done() >= 10);
     cable.set("down");
-    farm.until_node("far", "suspect");
+    farm.until_node_missed("far");
     let before = done();
     cable.set("up");
     farm.until_node("far", "up");
