@@ -55,7 +55,7 @@ impl Asking<'_> {
         for message in farm.messages() {
             member.children().tell(reactor, &message, now_us);
         }
-        if begin.kind == PostKind::Be {
+        if begin.kind == PostKind::Be && begin.job.is_none() {
             farm.apply(runtime, begin.file.as_ref(), farm_us);
         }
     }

@@ -74,6 +74,7 @@ pub(crate) fn build(runtime: &mut Runtime, begin: &Begin, doors: &Doors) -> Resu
         )?;
     }
     match begin.kind {
+        PostKind::Be if begin.job.is_some() => units(runtime, begin, UNITS),
         PostKind::Be => {
             back_end(runtime, begin)?;
             programs(runtime, begin)?;
@@ -118,7 +119,8 @@ pub(crate) fn units(runtime: &mut Runtime, begin: &Begin, name: &str) -> Result<
     let create = Order::Create { type_name: UNITS.to_owned(), name: Some(name.to_owned()) };
     runtime.order(create, 0)?;
     let settings = [("running", begin.running.display().to_string()), ("farm", to_hex(&begin.farm.0))];
-    for (key, value) in settings {
+    let only = begin.job.map(|job| ("only", job.0.to_string()));
+    for (key, value) in settings.into_iter().chain(only) {
         runtime.order(Order::Tell(Who::from(name), Word::Set { key: key.to_owned(), value }), 0)?;
     }
     link(runtime, (name, "out"), ("job", "in"))

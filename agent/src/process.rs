@@ -161,7 +161,11 @@ impl Agent {
         let (who, watched) = ((order.post, Some(scheduler)), &order.watched);
         self.ring.place(&mut self.reactor, who, watched, &order.watchers);
         let mut deeds = Vec::new();
+        let is_other = self.member.order().is_none_or(|before| before.apart != order.apart);
         self.member.on_place(&mut self.reactor, (order, scheduler), &mut deeds);
+        if let Some(farm_us) = self.member.farm_us(self.now_us()).filter(|_| is_other) {
+            self.heed(farm_us);
+        }
         self.perform(deeds)
     }
 
@@ -297,11 +301,11 @@ impl Agent {
         self.reactor.call(address, &who, self.begin.farm, now_us)
     }
 
-    /// Does what the table says, by the farm's clock.
+    /// Does what the table says, and who else tells of its node, by the farm's clock.
     fn heed(&mut self, farm_us: u64) {
-        let Some(post) = self.member.post() else { return };
+        let Some(order) = self.member.order() else { return };
         self.wishes.take(self.member.table().clone());
-        let (who, what) = ((&self.begin, post), (&self.doors, self.own.names()));
+        let (who, what) = ((&self.begin, order), (&self.doors, self.own.names()));
         // What cannot be had, as where there are too many wishes, is left as it is.
         let _ = self.wishes.apply(&mut self.runtime, who, what, farm_us);
     }

@@ -60,6 +60,22 @@ struct Said {
     figures: BTreeMap<String, Figure>,
 }
 
+impl Said {
+    fn forget_old(&mut self, now_us: u64) {
+        self.figures.retain(|_, figure| figure.at_us.saturating_add(FRESH_US) > now_us);
+    }
+}
+
+/// Programs of a job have figures of their own.
+pub(crate) fn tells(job: JobId, now_us: u64) -> bool {
+    SAID.with_borrow_mut(|said| {
+        said.get_mut(&job).is_some_and(|of| {
+            of.forget_old(now_us);
+            !of.figures.is_empty()
+        })
+    })
+}
+
 struct Figure {
     /// What was said since it was asked for last, and before that.
     coming: Option<Amount>,
@@ -71,7 +87,7 @@ struct Figure {
 pub(crate) fn put(job: JobId, now_us: u64, message: &mut Message<'_>) {
     SAID.with_borrow_mut(|said| {
         let Some(of) = said.get_mut(&job) else { return };
-        of.figures.retain(|_, figure| figure.at_us.saturating_add(FRESH_US) > now_us);
+        of.forget_old(now_us);
         for (name, figure) in &mut of.figures {
             figure.known = figure.coming.take().or(figure.known);
             if let Some(amount) = figure.known {

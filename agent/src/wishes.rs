@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use starfarm_agent_core::{Order, Refusal, Runtime, When, Who, Word};
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::link::{Scope, Table, Wish};
-use starfarm_protocol::orders::{PostId, PostKind};
+use starfarm_protocol::orders::{PostId, PostKind, PostOrder};
 
 use crate::graph::{self, Doors, GATHER, HEALTH, HEALTH_US, MACHINE, TIMER, UNITS};
 use crate::words::Begin;
@@ -54,17 +54,25 @@ impl Wishes {
     pub(crate) fn apply(
         &mut self,
         runtime: &mut Runtime,
-        (begin, post): (&Begin, PostId),
+        (begin, order): (&Begin, &PostOrder),
         (doors, others): (&Doors, &[String]),
         now_us: u64,
     ) -> Result<(), Refusal> {
-        let (all, jobs) = (self.of_all(post), self.of_jobs());
+        let (all, jobs) = (self.of_all(order.post), self.of_jobs());
         if begin.kind != PostKind::Be {
             let own = jobs.iter().filter(|(_, wish)| wish.period_us > 0);
             let own: String = own.map(|(job, wish)| format!(" {}={}", job.0, wish.period_us)).collect();
             // Those of machines come as often as of all: of a post that has its own, they come when they come.
             let period_us = self.period_of_machines();
             return set(runtime, GATHER, "periods", format!("{period_us}{own}"), now_us);
+        }
+        if let Some(job) = begin.job {
+            let wish = jobs.get(&job).copied().unwrap_or(all);
+            set(runtime, UNITS, "metrics", mask(wish).to_string(), now_us)?;
+            // Until then the post of the farm's tree tells of them.
+            let is_its_turn = order.apart.contains(&job);
+            let period_us = if is_its_turn { wish.period_us } else { 0 };
+            return timer(runtime, (TIMER, period_us), &[UNITS], now_us);
         }
         doors.metrics.set(mask(all));
         timer(runtime, (HEALTH, HEALTH_US), &[HEALTH], now_us)?;
@@ -74,12 +82,15 @@ impl Wishes {
         set(runtime, UNITS, "metrics", mask(all).to_string(), now_us)?;
         let all_but: Vec<_> = jobs.keys().map(|job| job.0.to_string()).collect();
         set(runtime, UNITS, "all-but", all_but.join(" "), now_us)?;
+        let apart = order.apart.iter().map(|job| job.0.to_string()).collect::<Vec<_>>().join(" ");
+        set(runtime, UNITS, "apart", apart.clone(), now_us)?;
         for (job, wish) in &jobs {
             let name = format!("{UNITS}-{}", job.0);
             if self.own.insert(*job) {
                 graph::units(runtime, begin, &name)?;
                 set(runtime, &name, "only", job.0.to_string(), now_us)?;
             }
+            set(runtime, &name, "apart", apart.clone(), now_us)?;
             set(runtime, &name, "metrics", mask(*wish).to_string(), now_us)?;
             timer(runtime, (&name, wish.period_us), &[&name], now_us)?;
         }
@@ -138,6 +149,10 @@ mod tests {
         Begin::new(farm, kind, u8::from(kind != PostKind::Be), running)
     }
 
+    fn order() -> PostOrder {
+        PostOrder::new(POST, (PostKind::Be, 0))
+    }
+
     fn wish(scope: Scope, period_us: u64) -> Wish {
         Wish { scope, period_us, metrics: 0 }
     }
@@ -145,7 +160,7 @@ mod tests {
     /// Stages by name, and when the next timer is due, after these wishes.
     fn after(wishes: &mut Wishes, runtime: &mut Runtime, table: &[Wish], now_us: u64) -> (Vec<String>, u64) {
         wishes.take(Table { version: 1, wishes: table.to_vec() });
-        wishes.apply(runtime, (&begin(PostKind::Be), POST), (&Doors::default(), &[]), now_us).unwrap();
+        wishes.apply(runtime, (&begin(PostKind::Be), &order()), (&Doors::default(), &[]), now_us).unwrap();
         let names = runtime.stages().into_iter().filter_map(|(_, name, _)| name.map(str::to_owned));
         (names.filter(|name| name.starts_with(UNITS)).collect(), runtime.next_due_us().unwrap_or(0))
     }
@@ -179,6 +194,30 @@ mod tests {
         let table =
             [wish(Scope::All, 0), wish(Scope::Job(JobId(7)), SECOND_US), wish(Scope::Job(JobId(8)), 0)];
         wishes.take(Table { version: 1, wishes: table.to_vec() });
-        wishes.apply(&mut runtime, (&begin, POST), (&doors, &[]), SECOND_US).unwrap();
+        wishes.apply(&mut runtime, (&begin, &order()), (&doors, &[]), SECOND_US).unwrap();
+    }
+
+    #[test]
+    fn a_post_of_a_jobs_own_tree_measures_its_units_alone() {
+        let (mut runtime, mut wishes) = (Runtime::new(&graph::modules()), Wishes::default());
+        let (begin, doors) = (Begin { job: Some(JobId(7)), ..begin(PostKind::Be) }, Doors::default());
+        graph::build(&mut runtime, &begin, &doors).unwrap();
+        let stages: Vec<_> = runtime.stages().into_iter().map(|(_, _, of)| of.to_owned()).collect();
+        assert_eq!(stages, ["up", "up", "up", UNITS]);
+        let s = SECOND_US;
+        let mut due = |table: &[Wish], apart: &[JobId]| {
+            wishes.take(Table { version: 1, wishes: table.to_vec() });
+            let order = PostOrder { apart: apart.to_vec(), ..order() };
+            wishes.apply(&mut runtime, (&begin, &order), (&doors, &[]), s).unwrap();
+            (runtime.stages().len(), runtime.next_due_us())
+        };
+        let turn = vec![JobId(6), JobId(7)];
+        assert_eq!(due(&[], &[]), (4, None), "the farm's tells of them");
+        let mut due = |table: &[Wish]| due(table, &turn);
+        assert_eq!(due(&[]), (4, Some(2 * s)));
+        let [all, other] = [wish(Scope::All, s / 2), wish(Scope::Job(JobId(8)), s / 10)];
+        assert_eq!(due(&[all, other]), (4, Some(s + s / 2)));
+        assert_eq!(due(&[all, other, wish(Scope::Job(JobId(7)), s / 4)]), (4, Some(s + s / 4)));
+        assert_eq!(due(&[wish(Scope::Job(JobId(7)), 0)]), (4, None));
     }
 }

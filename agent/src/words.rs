@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use starfarm_protocol::ids::{FarmId, PublicKey};
+use starfarm_protocol::ids::{FarmId, JobId, PublicKey};
 use starfarm_protocol::orders::{PostId, PostKind, PostOrder, PostState};
 
 /// What the worker says.
@@ -33,6 +33,9 @@ pub struct Begin {
     pub kind: PostKind,
     /// Its level.
     pub level: u8,
+    /// The job whose own tree it is in: it tells of nothing else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<JobId>,
     /// The worker's file that says which slot runs which unit.
     pub running: PathBuf,
     /// The first and the last port that it may take links at; none: any that is free.
@@ -70,8 +73,8 @@ impl Begin {
     /// A post of which nothing is said but what it is.
     pub fn new(farm: FarmId, kind: PostKind, level: u8, running: PathBuf) -> Self {
         let (ports, metrics, node, on_alarm) = (None, None, String::new(), None);
-        let (drains, file, cpus) = (false, None, Vec::new());
-        Self { farm, kind, level, running, ports, metrics, node, on_alarm, drains, file, cpus }
+        let (job, drains, file, cpus) = (None, false, None, Vec::new());
+        Self { farm, kind, level, job, running, ports, metrics, node, on_alarm, drains, file, cpus }
     }
 
     /// The folder of what the worker keeps for this farm.

@@ -72,6 +72,7 @@ fn report(n: u64, orders: &[PostOrder]) -> Report {
         post: order.post,
         kind: order.kind,
         level: order.level,
+        job: order.job,
         state: PostState::Reported,
         parent: order.lineage.first().map(|parent| parent.post),
         key: Some(key(order.post.0)),
@@ -79,5 +80,12 @@ fn report(n: u64, orders: &[PostOrder]) -> Report {
         pid: Some(1),
     };
     let host = Host { name: format!("host-{n}"), id: n };
-    Report { heard: 0, host, links: true, reacts: false, posts: orders.iter().map(post).collect() }
+    Report {
+        heard: 0,
+        host,
+        links: true,
+        reacts: false,
+        own_trees: true,
+        posts: orders.iter().map(post).collect(),
+    }
 }

@@ -39,7 +39,9 @@ pub use output::{ArchiveInfo, OutputInfo, OutputLoss, StreamInfo};
 pub use results::{FailedInfo, HitInfo, LostOutputs, ResultsPage};
 pub use status::StatusInfo;
 pub use trace::{TraceLine, TracePage};
-pub use tree::{MonitorScope, MonitorWish, PlaceCps, PostInfo, PostLoss, TreeInfo, TreeState, TreeSummary};
+pub use tree::{
+    MonitorScope, MonitorWish, OwnTree, PlaceCps, PostInfo, PostLoss, TreeInfo, TreeState, TreeSummary,
+};
 pub use usage::{JobTotalUsage, JobUsage, NodeUsage, Spread, UsageLine, UsageSpan};
 
 /// Version of the JSON that the command line prints: the value of `schema` in each document is

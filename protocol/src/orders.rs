@@ -12,7 +12,7 @@ use core::net::SocketAddr;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::ids::PublicKey;
+use crate::ids::{JobId, PublicKey};
 use crate::seal::Secret;
 use crate::seal::stream::RECORD_PLAIN_MAX;
 use crate::word::words;
@@ -22,7 +22,13 @@ pub const ORDERS: u8 = 4;
 /// Either side closes a stream on which nothing was said for this long.
 pub const IDLE_US: u64 = 30_000_000;
 /// Posts of a node, at most: what else it reports is not looked at.
-pub const POSTS_MAX: usize = 64;
+pub const POSTS_MAX: usize = FARM_POSTS_MAX + OWN_TREES_MAX * OWN_POSTS_MAX;
+/// Those of them that are in the farm's tree, at most.
+pub const FARM_POSTS_MAX: usize = 64;
+/// Those that are in one tree of a job's own, at most; and such trees of a farm, at most.
+pub const OWN_POSTS_MAX: usize = 4;
+/// See [`OWN_POSTS_MAX`].
+pub const OWN_TREES_MAX: usize = 8;
 /// Addresses of a post, at most: others that are reported are not looked at.
 pub const ADDRESSES_MAX: usize = 8;
 /// Bytes of a machine's name, at most: what is longer is cut.
@@ -108,6 +114,9 @@ pub struct Report {
     /// It has a program to run when there is an alarm.
     #[serde(default, skip_serializing_if = "is_false")]
     pub reacts: bool,
+    /// It can hold posts of trees that jobs have of their own, and knows what [`PostOrder::apart`] says.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub own_trees: bool,
     /// Its posts.
     pub posts: Vec<PostReport>,
 }
@@ -121,6 +130,9 @@ pub struct PostReport {
     pub kind: PostKind,
     /// Its level: 0 of back ends, and higher the nearer to the front.
     pub level: u8,
+    /// The job whose own tree it is in; none: it is in the farm's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<JobId>,
     /// How far it is.
     pub state: PostState,
     /// Whose child it is, where it is one.
@@ -155,6 +167,13 @@ pub struct PostOrder {
     pub kind: PostKind,
     /// Its level, the same for all its life.
     pub level: u8,
+    /// The job whose own tree it is in: it tells of nothing else. None: it is in the farm's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<JobId>,
+    /// Of a back end: jobs whose units the post of their own tree on this node tells of, and the one of the farm's tree does not.
+    /// Until its job is among them, a post of such a tree tells of nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub apart: Vec<JobId>,
     /// The posts above it, its parent first, the front last; empty until the scheduler knows the post's key, and where it is
     /// to be.
     pub lineage: Vec<Ancestor>,
@@ -186,6 +205,8 @@ impl PostOrder {
             post,
             kind,
             level,
+            job: None,
+            apart: Vec::new(),
             lineage: Vec::new(),
             below: Vec::new(),
             children_max: 0,
@@ -331,6 +352,7 @@ mod tests {
             post: PostId(7),
             kind: PostKind::Ibe,
             level: 1,
+            job: Some(JobId(9)),
             state: PostState::Joined,
             parent: Some(PostId::FRONT),
             key: Some(PublicKey([3; 32])),
@@ -342,6 +364,7 @@ mod tests {
             host: Host { name: "a".into(), id: u64::MAX },
             links: true,
             reacts: true,
+            own_trees: true,
             posts: vec![report],
         };
         assert_eq!(read::<Report>(&write(&report)), Ok(report));
@@ -361,7 +384,8 @@ mod tests {
         let (lineage, below) = (vec![parent.clone()], vec![child.clone()]);
         let (watched, watchers) = (vec![parent], vec![child]);
         let none = PostOrder::new(PostId(7), (PostKind::Ibe, 1));
-        let post = PostOrder { lineage, below, children_max: 64, watched, watchers, ..none };
+        let (job, apart) = (Some(JobId(9)), vec![JobId(10), JobId(11)]);
+        let post = PostOrder { job, apart, lineage, below, children_max: 64, watched, watchers, ..none };
         let orders = Orders { newest: 6, posts: vec![post] };
         assert_eq!(read::<Orders>(&write(&orders)), Ok(orders));
     }
@@ -384,6 +408,7 @@ mod tests {
             post: PostId(u64::MAX - n),
             kind: PostKind::Ibe,
             level: u8::MAX,
+            job: Some(JobId(u64::MAX)),
             state: PostState::Reported,
             parent: Some(PostId(u64::MAX)),
             key: Some(PublicKey([255; 32])),
@@ -395,7 +420,7 @@ mod tests {
         };
         let host = Host { name: "\u{1}".repeat(HOST_BYTES_MAX), id: u64::MAX };
         let (heard, posts) = (u64::MAX, (0..POSTS_MAX as u64).map(post).collect());
-        let report = Report { heard, host, links: true, reacts: true, posts };
+        let report = Report { heard, host, links: true, reacts: true, own_trees: true, posts };
         let records = write(&report);
         let mut incoming = Incoming::report();
         let mut came = records.iter().map(|record| incoming.take::<Report>(record).unwrap());

@@ -35,6 +35,13 @@ pub struct Terms {
     pub monitor: Option<Monitored>,
 }
 
+impl Terms {
+    /// It has a tree of its own, by which its figures come.
+    pub fn own_tree(&self) -> bool {
+        self.monitor.as_ref().is_some_and(|monitor| monitor.own_tree)
+    }
+}
+
 /// What is measured of a job, and how often, until a person says otherwise while it runs.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Monitored {
@@ -43,6 +50,14 @@ pub struct Monitored {
     /// Which metrics; none: all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub metrics: Vec<Metric>,
+    /// By a tree of its own, and not by the farm's.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub own_tree: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "what serde calls it with")]
+fn is_false(is: &bool) -> bool {
+    !is
 }
 
 /// A limit of a job that a person changes, as it is from then on; none: it has no such limit.
@@ -156,7 +171,7 @@ mod tests {
     fn terms_that_cannot_be_are_refused_in_words() {
         let many = Terms { after_any: vec![JobId(1); AFTER_MAX + 1], ..Terms::default() };
         let none = Terms { max_nodes: Some(0), ..Terms::default() };
-        let often = Monitored { period_us: 99_999, metrics: Vec::new() };
+        let often = Monitored { period_us: 99_999, metrics: Vec::new(), own_tree: true };
         let often = Terms { monitor: Some(often), ..Terms::default() };
         let nothing = Terms { storage_limit: Some(0), ..Terms::default() };
         for (terms, words) in [

@@ -20,6 +20,7 @@ use starfarm_agent_core::named::{Amount, Amounts};
 use starfarm_agent_core::trace::Traces;
 use starfarm_agent_core::{Figures, Picture, Summary, Triples, without_others};
 use starfarm_overlay::Waker;
+use starfarm_overlay_core::forest::Forest;
 use starfarm_overlay_core::front::{Front, Neighbours, NodeFacts, Settings};
 use starfarm_overlay_core::plan::Features;
 use starfarm_overlay_core::plan::topology::Topology;
@@ -60,7 +61,7 @@ pub(crate) struct Tree {
 }
 
 struct Known {
-    front: Front,
+    forest: Forest,
     picture: Picture,
     /// Children of the front, and what it has heard of them.
     of_front: (u32, Counts),
@@ -74,7 +75,8 @@ impl Tree {
         let (picture, of_front) = (Picture::default(), Default::default());
         let alarms = AlarmDesk::new(front.host().name.clone());
         let (wishes, traces) = (Wishes::default(), Traces::default());
-        let known = Known { front, picture, of_front, wishes, alarms, traces };
+        let forest = Forest::new(front);
+        let known = Known { forest, picture, of_front, wishes, alarms, traces };
         let stages = Mutex::new(Arc::new(Stages::new(String::new())));
         Self { known: Mutex::new(known), arrivals, waker, asks: Mutex::default(), stages }
     }
@@ -92,7 +94,7 @@ impl Tree {
             Ok(done) => return Some(done),
             Err(why) => why,
         };
-        known.front.renew();
+        known.forest.renew();
         (known.picture, known.of_front) = (Picture::default(), Default::default());
         // Who follows goes on behind what was told.
         known.alarms = known.alarms.anew();
@@ -103,7 +105,7 @@ impl Tree {
 
     /// A node says what it has, and hears what it should have; nothing after a fault, so that it asks again.
     pub(crate) fn report(&self, node: PublicKey, name: &str, report: &Report, now_us: u64) -> Option<Orders> {
-        let orders = self.with(|known| known.front.on_report(node, name, report, now_us));
+        let orders = self.with(|known| known.forest.on_report(node, name, report, now_us));
         // Others may have to hear of it.
         let _ = self.waker.wake();
         orders
@@ -112,8 +114,8 @@ impl Tree {
     /// Does what is to be done by now: whom to ring, and for which orders.
     pub(crate) fn settle(&self, now_us: u64) -> BTreeMap<String, u64> {
         let settled = self.with(|known| {
-            known.front.settle(now_us);
-            known.front.take_bells().into_iter().collect()
+            known.forest.settle(now_us);
+            known.forest.take_bells().into_iter().collect()
         });
         settled.unwrap_or_default()
     }
@@ -121,10 +123,8 @@ impl Tree {
     /// The farm says which nodes there are; with what each has to offer, as far as that is known, it is heeded.
     pub(crate) fn on_roll(&self, roll: Vec<OnRoll>, now_us: u64) -> BTreeMap<String, NodeFacts> {
         let heeded = self.with(|known| {
-            let back_ends = known.front.posts().filter(|(_, of)| of.level == 0);
-            let by_name: BTreeMap<_, _> = back_ends
-                .filter_map(|(post, _)| Some((known.front.node_of(post)?.1.to_owned(), post)))
-                .collect();
+            let by_name: BTreeMap<_, _> =
+                known.forest.farm().back_ends().map(|(post, name)| (name.to_owned(), post)).collect();
             let facts = |of: OnRoll| {
                 let machine = by_name.get(&*of.name).and_then(|post| known.picture.machine(*post, now_us));
                 let features = features(&of, machine.map(|(figures, _)| figures));
@@ -132,7 +132,7 @@ impl Tree {
                 (of.name.to_string(), NodeFacts { is_up: of.is_there, carries_only, features })
             };
             let roll = roll.into_iter().map(facts).collect();
-            known.front.on_roll(&roll);
+            known.forest.on_roll(&roll);
             roll
         });
         heeded.unwrap_or_default()
@@ -140,36 +140,36 @@ impl Tree {
 
     /// The first process of a topology file for which there is no place, and why.
     pub(crate) fn cannot_follow(&self, topology: &Topology) -> Option<(usize, String)> {
-        self.known().front.cannot_follow(topology)
+        self.known().forest.farm().cannot_follow(topology)
     }
 
     /// The tree is to be so from now on.
     pub(crate) fn form(&self, settings: Settings, now_us: u64) {
-        self.with(|known| known.front.form(settings, now_us));
+        self.with(|known| known.forest.form(settings, now_us));
         let _ = self.waker.wake();
     }
 
     /// Whom the front watches, and who watches it.
     pub(crate) fn watches(&self) -> Arc<Neighbours> {
-        Arc::clone(self.known().front.watches())
+        Arc::clone(self.known().forest.farm().watches())
     }
 
     /// Whether a child may say so of a post.
     pub(crate) fn may_suspect(&self, child: PostId, post: PostId, now_us: u64) -> bool {
-        self.known().front.may_suspect(child, post, now_us)
+        self.known().forest.may_suspect(child, post, now_us)
     }
 
     /// A post is silent, or cannot be called; `is_linked`: it has its link with the front.
     pub(crate) fn on_suspect(&self, post: PostId, is_linked: bool, now_us: u64) {
-        self.with(|known| known.front.on_suspect(post, is_linked, now_us));
+        self.with(|known| known.forest.farm_mut().on_suspect(post, is_linked, now_us));
     }
 
     /// A child tells how it, or one below it, stands; whether it may.
     pub(crate) fn on_standing(&self, child: PostId, standing: Standing, now_us: u64) -> bool {
         let taken = self.with(|known| {
-            let may_speak = known.front.may_speak(child, standing.post, now_us);
+            let may_speak = known.forest.may_speak(child, standing.post, now_us);
             if may_speak {
-                known.front.on_standing(standing, now_us);
+                known.forest.on_standing(standing, now_us);
             }
             may_speak
         });
@@ -184,19 +184,19 @@ impl Tree {
     /// A child has gone: what a communication process told of jobs those tell who were below it.
     pub(crate) fn on_gone(&self, post: PostId) {
         let mut known = self.known();
-        if known.front.tells_for_others(post) {
+        if known.forest.tells_for_others(post) {
             known.picture.forget_child(post);
         }
     }
 
     /// The name of the node that has a post.
     pub(crate) fn node_of(&self, post: PostId) -> Option<String> {
-        self.known().front.node_of(post).map(|(_, name)| name.to_owned())
+        self.known().forest.node_of(post).map(|(_, name)| name.to_owned())
     }
 
     /// Whom it vouches for by the secret of that id.
     pub(crate) fn vouched(&self, id: &JoinKeyId) -> Option<Vouchers> {
-        self.known().front.vouchers().only(id)
+        self.known().forest.vouched(id)
     }
 
     /// Hands a link to the tree thread.
@@ -211,11 +211,11 @@ impl Tree {
     pub(crate) fn take(&self, child: PostId, data: &Data<'_>, now_us: u64) -> bool {
         let Ok(triples) = Triples::read(data.triples) else { return false };
         let taken = self.with(|known| {
-            let own = without_others(triples, |about| known.front.may_speak(child, about, now_us));
+            let own = without_others(triples, |about| known.forest.may_speak(child, about, now_us));
             let triples = own.as_deref().map_or(Ok(triples), Triples::read).expect("it was read before");
             let is_news = match data.stream {
                 link::Stream::Trace => {
-                    let node_of = |post| known.front.node_of(post).map(|(_, name)| name.to_owned());
+                    let node_of = |post| known.forest.node_of(post).map(|(_, name)| name.to_owned());
                     known.traces.take((child, data.at_us), triples, node_of, now_us)
                 }
                 _ => known.picture.take(child, data.at_us, triples, now_us),
@@ -237,24 +237,24 @@ impl Tree {
     /// The nodes that have posts.
     pub(crate) fn nodes(&self) -> BTreeSet<PublicKey> {
         let known = self.known();
-        let posts = known.front.posts().chain(known.front.roots());
-        posts.map(|(_, post)| post.node).collect()
+        known.forest.nodes()
     }
 
     /// Of these nodes, those that have not called since the tree knows of anything.
     pub(crate) fn strangers(&self, roll: &BTreeMap<String, NodeFacts>) -> Vec<String> {
         let there = roll.iter().filter(|(_, facts)| facts.is_up).map(|(name, _)| name.as_str());
-        self.known().front.strangers(there).into_iter().map(str::to_owned).collect()
+        self.known().forest.farm().strangers(there).into_iter().map(str::to_owned).collect()
     }
 
     /// Drops what is of no use any more: old figures, and the posts of nodes that are not there, and of these.
     pub(crate) fn tidy(&self, mut gone: Vec<PublicKey>, now_us: u64) -> Vec<PostId> {
         let tidied = self.with(|known| {
             known.picture.tidy(now_us);
-            gone.extend(known.front.gone());
+            gone.extend(known.forest.gone());
             gone.sort_unstable();
             gone.dedup();
-            let posts: Vec<_> = gone.iter().flat_map(|node| known.front.forget(node)).collect();
+            let mut posts: Vec<_> = gone.iter().flat_map(|node| known.forest.forget(node)).collect();
+            posts.extend(known.forest.take_ended(now_us));
             for post in &posts {
                 known.picture.forget(*post);
                 known.alarms.forget(*post);
@@ -271,7 +271,7 @@ impl Tree {
             let is_taken = wish.period_us.is_none() || known.wishes.has_room();
             if is_taken {
                 known.wishes.set(wish);
-                known.wishes.renew(&known.front, &mut known.picture);
+                known.wishes.renew(known.forest.farm(), &mut known.picture);
             }
             is_taken
         });
@@ -287,9 +287,7 @@ impl Tree {
     /// Asks the agent of a node; none where the node has no back end, and where too much is asked already.
     pub(crate) fn ask(&self, name: &str) -> Option<Option<oneshot::Receiver<Vec<u8>>>> {
         let known = self.known();
-        let mut back_ends = known.front.posts().filter(|(_, post)| post.level == 0);
-        let of_node = |id: PostId| known.front.node_of(id).is_some_and(|(_, of)| of == name);
-        let (post, _) = back_ends.find(|(id, _)| of_node(*id))?;
+        let post = known.forest.farm().back_end_of(name)?;
         let answer = self.asks().ask(post);
         let _ = self.waker.wake();
         Some(answer)
@@ -306,7 +304,7 @@ impl Tree {
 
     /// An agent answers, by way of a child.
     pub(crate) fn on_answer(&self, child: PostId, answer: &Answer<'_>, now_us: u64) {
-        if self.known().front.may_speak(child, answer.post, now_us) {
+        if self.known().forest.may_speak(child, answer.post, now_us) {
             self.asks().on_answer(answer);
         }
     }
@@ -314,13 +312,13 @@ impl Tree {
     /// A node of that name has posts.
     pub(crate) fn has_node(&self, name: &str) -> bool {
         let known = self.known();
-        known.front.posts().any(|(id, _)| known.front.node_of(id).is_some_and(|(_, of)| of == name))
+        known.forest.farm().back_end_of(name).is_some()
     }
 
     /// Says of each node what its machine uses; their keys must be there.
     pub(crate) fn fill_nodes(&self, nodes: &mut [NodeInfo], now_us: u64) {
         let known = self.known();
-        let back_ends = known.front.posts().filter(|(_, of)| of.level == 0);
+        let back_ends = known.forest.farm().posts().filter(|(_, of)| of.level == 0);
         let by_node: BTreeMap<_, _> = back_ends.map(|(post, of)| (of.node, post)).collect();
         for node in nodes {
             let post = node.key.and_then(|key| by_node.get(&key));

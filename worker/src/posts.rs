@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crossbeam_channel::Sender;
 use starfarm_agent::words::{Begin, FromAgent, ToAgent};
 use starfarm_overlay_core::posts::{self, Deed, News, ProcessId};
-use starfarm_protocol::ids::FarmId;
+use starfarm_protocol::ids::{FarmId, JobId};
 use starfarm_protocol::orders::{PostKind, PostOrder};
 
 use crate::agent::AgentProcess;
@@ -50,13 +50,14 @@ impl Ways {
 }
 
 impl Ways {
-    /// What an agent of that kind and level is told first.
-    fn begin(&self, kind: PostKind, level: u8) -> Begin {
-        let is = |of| kind == of;
+    /// What an agent of that kind and level is told first: what touches the node is for those of the farm's tree alone.
+    fn begin(&self, kind: PostKind, level: u8, job: Option<JobId>) -> Begin {
+        let is = |of| kind == of && job.is_none();
         Begin {
             farm: self.farm,
             kind,
             level,
+            job,
             running: self.running.clone(),
             ports: self.ports,
             metrics: self.metrics.clone().filter(|_| is(PostKind::Be)),
@@ -127,14 +128,14 @@ impl<T: Send + 'static> Posts<T> {
     fn perform(&mut self, deeds: Vec<Deed>) {
         for deed in deeds {
             match deed {
-                Deed::Start(_, id, (kind, level)) => {
+                Deed::Start(_, id, (kind, level), job) => {
                     let (tell, of_post) = (self.tell.clone(), self.of_post);
                     let is_over = Arc::clone(&self.is_over);
                     let say = move |word| {
                         !is_over.load(Ordering::Acquire)
                             && tell.send(of_post(FromPost(id, news(word)))).is_ok()
                     };
-                    let started = AgentProcess::start(self.ways.begin(kind, level), say).ok();
+                    let started = AgentProcess::start(self.ways.begin(kind, level, job), say).ok();
                     self.core.on_started(id, started.as_ref().map(AgentProcess::pid));
                     self.agents.extend(started.map(|agent| (id, agent)));
                 }

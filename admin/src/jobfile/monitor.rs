@@ -15,8 +15,8 @@ pub(super) fn read(monitor: &Item<'_>) -> Result<Monitored, JobFileError> {
     section.only(&["period", "metrics", "tree"])?;
     let period_us = section.read("period", period)?.unwrap_or(USUAL_US);
     let metrics = section.read("metrics", metrics)?.unwrap_or_default();
-    section.read("tree", tree)?;
-    Ok(Monitored { period_us, metrics })
+    let own_tree = section.read("tree", tree)?.unwrap_or_default();
+    Ok(Monitored { period_us, metrics, own_tree })
 }
 
 fn period(item: &Item<'_>) -> Result<u64, JobFileError> {
@@ -38,10 +38,11 @@ fn metrics(item: &Item<'_>) -> Result<Vec<Metric>, JobFileError> {
     item.array("a list of metrics")?.iter().map(metric).collect()
 }
 
-/// All jobs go by the farm's tree.
-fn tree(item: &Item<'_>) -> Result<(), JobFileError> {
+/// Whether it has a tree of its own.
+fn tree(item: &Item<'_>) -> Result<bool, JobFileError> {
     match item.string()? {
-        "farm" => Ok(()),
-        other => Err(item.error(format!("`tree` is `{other}`: use \"farm\", or leave it out"))),
+        "farm" => Ok(false),
+        "own" => Ok(true),
+        other => Err(item.error(format!("`tree` is `{other}`: use \"farm\" or \"own\""))),
     }
 }

@@ -11,7 +11,7 @@ use starfarm_protocol::orders::PostId;
 
 use crate::group::{Group, groups};
 use crate::ids;
-use crate::named::AMOUNTS_BYTES_MAX;
+use crate::named::{AMOUNTS_BYTES_MAX, Amounts};
 use crate::picture::KNOWN_US;
 use crate::stage::{Context, Stage};
 use crate::values::{TRIPLES_MAX, Triples};
@@ -238,6 +238,8 @@ impl Gather {
         let is_over = of.parts.is_empty();
         if is_over {
             self.jobs.remove(&job);
+            // That it is over is told by there being nothing.
+            sum = sum.map(|sum| Group { named: Amounts::default(), ..sum });
         }
         // It is said once that nobody runs it any more.
         let of_nobody = Group { at_us, job: Some(job), from: 0, of: 0, ..Group::of_nobody() };

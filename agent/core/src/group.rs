@@ -67,9 +67,10 @@ impl Group {
         Self::new(PostId::FRONT, 0, None)
     }
 
-    /// Nothing of a job runs there any more.
+    /// Nothing of a job runs there any more. Of one whose units others tell of, who says its programs' figures has none from
+    /// nobody.
     pub(crate) fn is_over(&self) -> bool {
-        self.job.is_some() && self.units == 0
+        self.job.is_some() && self.units == 0 && (self.from > 0 || self.named.is_empty())
     }
 
     /// Adds what others have measured of the same.

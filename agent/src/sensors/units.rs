@@ -15,13 +15,14 @@
 //!
 //! Settings: `running`, the path of that file, and `farm`, the farm's id. Whoever makes the stage sets each once, so that no
 //! other can point it elsewhere. Until then it says nothing. `only`, a job's number, or `all-but`, the numbers of several: of which
-//! jobs it tells; `metrics`: which, by their bits. Jobs with a period of their own have a stage of their own.
+//! jobs it tells; `metrics`: which, by their bits. Jobs with a period of their own have a stage of their own. `apart`, the numbers of
+//! several: of their units another post of the node tells, in a tree of their own; what their programs say comes from here, as of no units.
 
 mod family;
 mod proc;
 mod processes;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use starfarm_agent_core::running::{Accounts, Record, Usage, Used};
@@ -46,7 +47,7 @@ pub const MODULE: Module =
 pub fn stage(proc: &Path) -> Box<dyn Stage> {
     let (accounts, processes) = (Accounts::default(), Processes::new(proc));
     let (running, cards, farm, records) = (None, None, None, Vec::new());
-    let (jobs, metrics) = (Jobs::default(), u64::MAX);
+    let (jobs, apart, metrics) = (Jobs::default(), Vec::new(), u64::MAX);
     Box::new(Sensor(Units {
         running,
         cards,
@@ -56,6 +57,8 @@ pub fn stage(proc: &Path) -> Box<dyn Stage> {
         processes,
         looked_us: 0,
         jobs,
+        apart,
+        silent: BTreeSet::new(),
         metrics,
     }))
 }
@@ -77,6 +80,9 @@ struct Units {
     looked_us: u64,
     /// Of which jobs it tells.
     jobs: Jobs,
+    /// Those of whose units another post tells, and of these the ones of which nothing is to be said any more.
+    apart: Vec<JobId>,
+    silent: BTreeSet<JobId>,
     /// Which metrics it tells: bit n is the metric with number n.
     metrics: u64,
 }
@@ -116,10 +122,25 @@ impl Units {
         Some(())
     }
 
-    /// Some slot runs a program of the jobs that it tells of.
+    /// Some slot runs a program of the jobs that it measures.
     fn runs_processes(&self) -> bool {
         let mut slots = self.records.iter().flatten().flatten();
-        slots.any(|slot| matches!(slot.runs, Runs::Process(_)) && self.jobs.has(slot.job))
+        slots.any(|slot| {
+            matches!(slot.runs, Runs::Process(_))
+                && self.jobs.has(slot.job)
+                && !self.apart.contains(&slot.job)
+        })
+    }
+
+    /// Another post tells of the units of these jobs from now on, and of no others. What it has not looked at meanwhile it looks at
+    /// for the first time.
+    fn set_apart(&mut self, apart: Vec<JobId>) {
+        let is_back = |slot: &Slot| self.apart.contains(&slot.job) && !apart.contains(&slot.job);
+        if self.records.iter().flatten().flatten().any(is_back) {
+            self.accounts = Accounts::default();
+        }
+        self.silent.retain(|job| apart.contains(job));
+        self.apart = apart;
     }
 
     /// Processes first and the file after them: so what a process used that has ended meanwhile is in the file, once.
@@ -148,15 +169,24 @@ impl Measure for Units {
             self.accounts = Accounts::default();
             return;
         }
-        let Self { accounts, processes, records, jobs, metrics, cards, .. } = self;
+        let Self { accounts, processes, records, jobs, apart, silent, metrics, cards, .. } = self;
         let cards = cards.as_deref().and_then(accelerators::read);
         let cards = cards.map(|cards| of_cards(&cards, records)).unwrap_or_default();
         let usages = accounts.look(records, now_us, |n, slot| match slot.runs {
+            _ if apart.contains(&slot.job) => Used::default(),
             Runs::Process(_) => processes.used(n),
             Runs::Thread(number) => Used { cpu_us: processes.thread_cpu_us(number), ..Used::default() },
             Runs::Nothing | Runs::Somewhere => Used::default(),
         });
         for usage in usages.iter().filter(|usage| jobs.has(usage.job)) {
+            if apart.contains(&usage.job) {
+                let tells = usage.units > 0 && program::tells(usage.job, now_us);
+                let is_said = if tells { silent.remove(&usage.job) } else { silent.insert(usage.job) };
+                if tells || is_said {
+                    context.emit(OUT, |message| put_names_alone(usage.job, tells, now_us, message));
+                }
+                continue;
+            }
             context.emit(OUT, |message| {
                 put(usage, cards.get(&usage.job), *metrics, message);
                 program::put(usage.job, now_us, message);
@@ -186,9 +216,11 @@ impl Measure for Units {
                 Ok(())
             }
             "all-but" => {
-                let jobs = value.split_whitespace().map(|job| job.parse().map(JobId));
-                let jobs: Result<_, _> = jobs.collect();
-                self.jobs = Jobs::AllBut(jobs.map_err(|_| format!("`{value}` are no jobs' numbers"))?);
+                self.jobs = Jobs::AllBut(numbers(value)?);
+                Ok(())
+            }
+            "apart" => {
+                self.set_apart(numbers(value)?);
                 Ok(())
             }
             "metrics" => {
@@ -197,6 +229,20 @@ impl Measure for Units {
             }
             _ => Err(format!("`{}` has no setting `{key}`", Self::NAME)),
         }
+    }
+}
+
+fn numbers(value: &str) -> Result<Vec<JobId>, String> {
+    let jobs = value.split_whitespace().map(|job| job.parse().map(JobId));
+    jobs.collect::<Result<_, _>>().map_err(|_| format!("`{value}` are no jobs' numbers"))
+}
+
+/// Of a job of whose units others tell: what its programs say, or that they say nothing.
+fn put_names_alone(job: JobId, tells: bool, now_us: u64, message: &mut Message<'_>) {
+    message.put_number(ids::JOB, job.0);
+    [ids::UNITS, ids::FROM, ids::OF].into_iter().for_each(|id| message.put_number(id, 0));
+    if tells {
+        program::put(job, now_us, message);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use starfarm_agent_core::Summary;
+use starfarm_agent_core::{Summary, ids};
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::metric::Metric;
 
@@ -110,6 +110,40 @@ fn least_and_greatest_are_of_units_and_jobs_have_a_message_each() {
     let cpu: Vec<_> = said.iter().map(|said| (said.of(), said.summary(Metric::Cpu))).collect();
     let seven = Summary { count: 2, sum: 400_000, min: 100_000, max: 300_000 };
     assert_eq!(cpu, [((7, 2), Some(seven)), ((8, 1), Some(Summary::of(200_000)))]);
+}
+
+/// Another post of the node tells of them, in a tree of the job's own.
+#[test]
+fn units_of_a_job_that_is_told_of_elsewhere_are_none_here() {
+    let (tree, mut board) = (farm(), Board::new(2));
+    let mut bench = units_at(tree.path(), &board);
+    for (slot, job, number) in [(0, 7, 100), (1, 8, 200)] {
+        board.run(slot, (job, 0), number);
+        put(&tree, &[process(number, 50, 10)]);
+    }
+    let of = |said: Vec<Said>| said.iter().map(Said::of).collect::<Vec<_>>();
+    assert_eq!(of(bench.wave(1)), [(7, 1), (8, 1)]);
+    bench.set("apart", "7 9").unwrap();
+    let said = bench.wave(2);
+    assert_eq!(of(said.clone()), [(7, 0), (8, 1)]);
+    let zero = Some(&[0; 8][..]);
+    assert_eq!((said[0].value(ids::FROM), said[0].value(ids::OF)), (zero, zero));
+    assert_eq!((said[0].sum(Metric::Memory), said[1].sum(Metric::Memory)), (None, Some(page())));
+    assert_eq!(of(bench.wave(3)), [(8, 1)], "that is said once");
+    // What it used meanwhile the other has told.
+    put(&tree, &[process(100, 50, 900), process(200, 50, 20)]);
+    bench.set("apart", "9").unwrap();
+    let said = bench.wave(4);
+    assert_eq!((of(said.clone()), said[0].sum(Metric::Cpu)), (vec![(7, 1), (8, 1)], None));
+    put(&tree, &[process(100, 50, 910), process(200, 50, 30)]);
+    let said = bench.wave(5);
+    assert_eq!([&said[0], &said[1]].map(|said| said.sum(Metric::Cpu)), [Some(100_000); 2]);
+    // That the tree of another job goes costs nobody a figure.
+    bench.set("apart", "").unwrap();
+    put(&tree, &[process(100, 50, 920), process(200, 50, 40)]);
+    let said = bench.wave(6);
+    assert_eq!([&said[0], &said[1]].map(|said| said.sum(Metric::Cpu)), [Some(100_000); 2]);
+    assert!(bench.set("apart", "seven").is_err());
 }
 
 #[test]

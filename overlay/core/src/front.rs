@@ -12,6 +12,7 @@ mod grow;
 mod keys;
 mod known;
 mod news;
+mod numbers;
 mod orders;
 mod roots;
 mod speak;
@@ -21,12 +22,13 @@ mod watches;
 use std::collections::{BTreeMap, BTreeSet};
 
 use starfarm_protocol::admin::PostLoss;
-use starfarm_protocol::ids::PublicKey;
+use starfarm_protocol::ids::{JobId, PublicKey};
 use starfarm_protocol::link::Standing;
 use starfarm_protocol::orders::{
     FRONT_LEVEL, HOST_BYTES_MAX, Host, Orders, POSTS_MAX, PostId, PostKind, PostReport, PostState, Report,
 };
 
+pub(crate) use known::Node;
 pub use known::{FANOUT, Front, Neighbours, NodeFacts, Post, Settings};
 pub use news::PostNews;
 
@@ -45,11 +47,13 @@ impl Front {
         let host = Host { name: host[..host.floor_char_boundary(HOST_BYTES_MAX)].to_owned(), ..report.host };
         self.dirty |= is_new || known.host != host || known.links != report.links;
         (known.host, known.links, known.reacts) = (host, report.links, report.reacts);
+        known.own_trees = report.own_trees;
         if is_new && let Some((first_us, last_us)) = &mut self.collecting {
             *first_us = if *first_us == 0 { now_us } else { *first_us };
             *last_us = now_us;
         }
-        for told in report.posts.iter().take(POSTS_MAX) {
+        let job = self.job;
+        for told in report.posts.iter().take(POSTS_MAX).filter(|told| told.job == job) {
             self.learn(node, told, now_us);
         }
         self.want_back_end(node, now_us);
@@ -96,16 +100,17 @@ impl Front {
     /// One of an earlier incarnation of the front lives on: its links hold. A number that was not given yet is nobody's; and once
     /// all is planned, a CP that nobody planned ends.
     fn learn_new(&mut self, node: PublicKey, told: &PostReport, now_us: u64) -> bool {
-        if told.post == PostId::FRONT || told.post.0 >= self.next {
+        if told.post == PostId::FRONT || told.post >= self.numbers.next() {
             return false;
         }
         if self.learn_root(node, told, now_us) {
             return true;
         }
+        let is_member = self.is_member(&self.nodes[&node].name);
         let known = self.nodes.get_mut(&node).expect("its report is read");
         let is_cp = matches!(told.kind, PostKind::Cp | PostKind::Ibe) && told.level > 0;
         let has_be = || known.posts.iter().any(|post| self.posts[post].level == 0);
-        let is_be = told.kind == PostKind::Be && told.level == 0 && !has_be();
+        let is_be = told.kind == PostKind::Be && told.level == 0 && is_member && !has_be();
         let is_wanted = is_be || is_cp && self.collecting.is_some() && told.level < FRONT_LEVEL;
         if is_wanted {
             known.posts.push(told.post);
@@ -117,10 +122,10 @@ impl Front {
         is_wanted
     }
 
-    /// Each node has a back end.
+    /// Each node has a back end, or each that is a member.
     fn want_back_end(&mut self, node: PublicKey, now_us: u64) {
         let known = &self.nodes[&node];
-        if !known.posts.iter().any(|post| self.posts[post].level == 0) {
+        if self.is_member(&known.name) && !known.posts.iter().any(|post| self.posts[post].level == 0) {
             self.add(node, (PostKind::Be, 0), now_us);
         }
     }
@@ -134,6 +139,21 @@ impl Front {
         roots.into_iter().for_each(|root| self.tell_lost(root, PostLoss::NodeGone));
         self.nodes.remove(node);
         posts.into_iter().chain(self.roots.forget(node)).collect()
+    }
+
+    /// On these nodes a post of their own tree tells of the units of these jobs from now on, and none of the farm's.
+    pub fn on_apart(&mut self, apart: &BTreeMap<PublicKey, Vec<JobId>>) {
+        if self.apart != *apart {
+            self.apart.clone_from(apart);
+            self.tells_anew = true;
+        }
+    }
+
+    /// The tree is over: the posts that it had, and what becomes of them.
+    pub fn end(mut self, now_us: u64) -> (Vec<PostId>, Vec<PostNews>) {
+        let posts: Vec<_> = self.posts.keys().copied().collect();
+        posts.iter().for_each(|post| self.remove(*post, PostLoss::JobEnded));
+        (posts, self.take_news(now_us).0)
     }
 
     /// What the farm knows of its nodes, by name. Who is not named time and again is not there.

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `plan` | where the processes of a tree stand, and who is attached to whom |
 //! | `front` | what the scheduler knows of its tree, and wants of its nodes |
+//! | `forest` | the fronts of all trees of a scheduler: the farm's, and those that jobs have of their own |
 //! | `sending`, `receiving` | what a post keeps for its parent; what it has heard of its children, and what never came |
 //! | `lanes`, `pipe` | what waits to leave by a link; one end of a link, but for its socket |
 //! | `place`, `children`, `clock`, `member` | whom a post calls; who calls it; what time it is at the farm; the life of a post among these |
@@ -20,6 +21,7 @@ pub mod calls;
 pub mod children;
 mod clock;
 pub mod closing;
+pub mod forest;
 pub mod front;
 pub mod lanes;
 pub mod member;

@@ -4,7 +4,7 @@
 use core::net::{IpAddr, SocketAddr};
 use std::collections::BTreeMap;
 
-use starfarm_protocol::ids::PublicKey;
+use starfarm_protocol::ids::{JobId, PublicKey};
 use starfarm_protocol::orders::{Host, PostId, PostKind, PostOrder, PostReport, PostState, Report};
 
 use crate::closing::CLOSE_US;
@@ -22,8 +22,8 @@ pub struct ProcessId(pub u64);
 /// What the owner is to do, in this order.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Deed {
-    /// Start a process for a post of that kind and level.
-    Start(PostId, ProcessId, (PostKind, u8)),
+    /// Start a process for a post of that kind and level, in the tree of that job, or the farm's.
+    Start(PostId, ProcessId, (PostKind, u8), Option<JobId>),
     /// Have one say what it still knows, and end by itself.
     Close(ProcessId),
     /// End one.
@@ -126,7 +126,8 @@ impl Posts {
             }
             self.started += 1;
             let process = Process::new(ProcessId(self.started), now_us);
-            deeds.push(Deed::Start(*id, process.id, (post.order.kind, post.order.level)));
+            let PostOrder { kind, level, job, .. } = post.order;
+            deeds.push(Deed::Start(*id, process.id, (kind, level), job));
             (post.process, post.placed) = (Some(process), None);
             post.again_us = now_us + post.pause_us;
             post.pause_us = (post.pause_us * 2).min(PAUSE_US_MAX);
@@ -196,6 +197,7 @@ impl Posts {
                 post: *id,
                 kind: post.order.kind,
                 level: post.order.level,
+                job: post.order.job,
                 state: process.map_or(PostState::Starting, |process| process.state),
                 parent: process.and_then(|process| process.parent),
                 key: process.and_then(|process| process.key),
@@ -206,7 +208,7 @@ impl Posts {
         let closing = self.closing.iter().map(|(id, post, _)| (id, post));
         let posts = self.posts.iter().chain(closing).map(of).collect();
         let (host, links, reacts) = (self.host.clone(), self.links, self.reacts);
-        Report { heard, host, links, reacts, posts }
+        Report { heard, host, links, reacts, own_trees: true, posts }
     }
 }
 
@@ -274,7 +276,7 @@ mod tests {
     fn a_process_is_told_its_place_once_it_has_said_its_key() {
         let mut posts = Posts::new(Host::default(), (true, false));
         let deeds = want(&mut posts, &[order(1, 0), order(2, 1)], 0);
-        let start = |post, id| Deed::Start(PostId(post), ProcessId(id), (PostKind::Be, 0));
+        let start = |post, id| Deed::Start(PostId(post), ProcessId(id), (PostKind::Be, 0), None);
         assert_eq!(deeds, [start(1, 1), start(2, 2)]);
         assert!(posts.hear(ProcessId(2), News::Ready(KEY, Some(9)), 1) && posts.is_adrift());
         let place = Deed::Place(ProcessId(2), Box::new(order(2, 1)), WAYS.0);

@@ -48,6 +48,8 @@ words! {
         Replanned => "replanned",
         /// There were more communication processes than there need to be.
         Spare => "spare",
+        /// It was in a tree of a job's own, and the job has ended.
+        JobEnded => "job_ended",
     }
 }
 
@@ -75,8 +77,24 @@ pub struct TreeSummary {
 pub struct TreeInfo {
     /// In short.
     pub tree: TreeSummary,
-    /// All posts: the front first, and each behind its parent.
+    /// All posts: the front first, and each behind its parent; those of the farm's tree before others.
     pub posts: Vec<PostInfo>,
+    /// Trees that jobs have of their own, in short.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub own_trees: Vec<OwnTree>,
+}
+
+/// A tree of a job's own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct OwnTree {
+    /// Whose.
+    pub job: JobId,
+    /// How far it is.
+    pub state: TreeState,
+    /// Levels of posts below the front.
+    pub depth: u32,
+    /// Its posts, without the front.
+    pub posts: u64,
 }
 
 /// A post. What it counts is messages since the start of its process; nothing where it has told nothing yet.
@@ -92,6 +110,9 @@ pub struct PostInfo {
     pub host: String,
     /// Whose child it is now.
     pub parent: Option<PostId>,
+    /// The job whose own tree it is in; none: it is in the farm's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<JobId>,
     /// How many posts there are between it and the front, and one; 0 of the front.
     pub depth: u32,
     /// How far it is.

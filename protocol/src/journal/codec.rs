@@ -224,9 +224,10 @@ items! { Item:
             let nodes = terms.max_nodes.map_or(0, |nodes| u64::from(nodes) + 1);
             let limited = if terms.storage_limit.is_some() { LIMITED } else { 0 };
             let monitored = if terms.monitor.is_some() { 2 * LIMITED } else { 0 };
-            (nodes + limited + monitored).put(out);
+            let own = if terms.monitor.as_ref().is_some_and(|of| of.own_tree) { 4 * LIMITED } else { 0 };
+            (nodes + limited + monitored + own).put(out);
             terms.storage_limit.iter().for_each(|bytes| bytes.put(out));
-            if let Some(Monitored { period_us, metrics }) = &terms.monitor {
+            if let Some(Monitored { period_us, metrics, .. }) = &terms.monitor {
                 period_us.put(out);
                 Metric::bits(metrics).put(out);
             }
@@ -236,14 +237,16 @@ items! { Item:
             let number = u64::read(body)?;
             let (nodes, has) = (number % LIMITED, number / LIMITED);
             let max_nodes = narrow(nodes.checked_sub(1))?;
-            if has > 3 {
+            let own_tree = has & 4 != 0;
+            if has > 7 || own_tree && has & 2 == 0 {
                 return Err(Malformed);
             }
             let storage_limit = if has & 1 == 0 { None } else { Some(u64::read(body)?) };
             let monitor = if has & 2 == 0 {
                 None
             } else {
-                Some(Monitored { period_us: u64::read(body)?, metrics: Metric::of_bits(u64::read(body)?) })
+                let (period_us, metrics) = (u64::read(body)?, Metric::of_bits(u64::read(body)?));
+                Some(Monitored { period_us, metrics, own_tree })
             };
             Ok(Self { after, after_any, labels, max_nodes, storage_limit, monitor })
         };

@@ -23,6 +23,12 @@ impl PairKey {
         Self(Zeroizing::new(blake3::derive_key("starfarm 2026 peer v1", &scheduler.private().0)))
     }
 
+    /// The same of a tree of a job's own: no secret of it is one of another tree.
+    pub fn of_job(scheduler: &StaticKey, job: u64) -> Self {
+        let of = [&scheduler.private().0[..], &job.to_le_bytes()].concat();
+        Self(Zeroizing::new(blake3::derive_key("starfarm 2026 peer of a job v1", &Zeroizing::new(of))))
+    }
+
     /// The secret of a caller and of whom it calls.
     pub fn secret(&self, caller: &PublicKey, called: &PublicKey) -> Secret {
         let pair = [caller.0, called.0].concat();

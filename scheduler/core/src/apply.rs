@@ -264,7 +264,7 @@ impl Farm {
         if let Some((_, terms)) = self.jobs.linked.take().filter(|(id, _)| *id == facts.job) {
             job = job.with_terms(terms);
         }
-        if job.terms.max_nodes.is_some() {
+        if job.terms.max_nodes.is_some() || job.terms.own_tree() {
             self.queues.count_nodes(facts.job);
         }
         self.jobs.insert(job);

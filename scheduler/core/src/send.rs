@@ -2,7 +2,7 @@
 //! offers; alone they wait at most `RIDE_US`. Offers under way are bounded by what the worker's receive
 //! buffer holds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use starfarm_events::{Event, Name};
 use starfarm_protocol::ids::{Attempt, JobId, NodeId};
@@ -121,6 +121,14 @@ impl Farm {
     pub fn monitored(&self) -> BTreeMap<JobId, Monitored> {
         let live = self.jobs.iter().filter(|job| !job.state.ended());
         live.filter_map(|job| Some((job.facts.job, job.terms.monitor.clone()?))).collect()
+    }
+
+    /// Jobs that have not ended and are to have trees of their own, and the nodes that have tasks of each.
+    pub fn own_trees(&self) -> BTreeMap<JobId, BTreeSet<String>> {
+        let name = |id| self.nodes.get(id).map(|node| node.name.to_string());
+        let jobs = self.jobs.iter().filter(|job| !job.state.ended() && job.terms.own_tree());
+        let jobs = jobs.map(|job| job.facts.job);
+        jobs.map(|job| (job, self.queues.nodes_of(job).filter_map(name).collect())).collect()
     }
 
     /// What whoever places processes on nodes goes by.

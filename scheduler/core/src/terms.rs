@@ -37,6 +37,8 @@ impl Farm {
                     *limit = bytes;
                 }
             }
+            // Of whoever has a tree of its own they are counted all the same.
+            Limit::MaxNodes(_) if before.own_tree() => {}
             Limit::MaxNodes(Some(_)) if before.max_nodes.is_none() => self.queues.count_nodes(id),
             Limit::MaxNodes(None) => self.queues.forget_job(id),
             Limit::MaxNodes(Some(_)) => {}

@@ -350,6 +350,21 @@ fn a_person_gives_a_job_more_nodes_and_fewer() {
 }
 
 #[test]
+fn the_nodes_of_a_job_with_a_tree_of_its_own_are_known_whatever_its_limits_are() {
+    let mut bench = Bench::new(config());
+    let of = |bench: &Bench| format!("{:?}", bench.farm.own_trees());
+    bench.run("join a slots 1\n join b slots 1\n submit 100 units 10 own-tree\n submit 100 units 10\n ack a\n ack b");
+    assert_eq!(of(&bench), r#"{JobId(1): {"a", "b"}}"#);
+    bench.run("limit 1 max-nodes 1\n limit 1 max-nodes none\n done a 0+10");
+    assert_eq!(of(&bench), r#"{JobId(1): {"a", "b"}}"#);
+    bench.run("checkpoint\n restart");
+    assert_eq!(of(&bench), "{JobId(1): {}}", "nobody has said yet what it holds");
+    bench.run("hello b\n beat b none");
+    bench.run("cancel 1");
+    assert_eq!(of(&bench), "{}");
+}
+
+#[test]
 fn why_a_job_waits_and_a_node_gets_nothing() {
     let mut bench = Bench::new(config());
     bench.run(

@@ -142,6 +142,8 @@ struct Answer {
     live: BTreeSet<JobId>,
     /// What the files of jobs say of their measurement.
     monitored: BTreeMap<JobId, Monitored>,
+    /// Jobs that are to have trees of their own, and the nodes that have tasks of each.
+    own_trees: BTreeMap<JobId, BTreeSet<String>>,
 }
 
 impl Root<'_> {
@@ -233,8 +235,8 @@ impl Root<'_> {
             let roll = farm.roll();
             let live = asked.iter().copied().filter(|job| farm.has_live(*job)).collect();
             let known = asked.iter().copied().filter(|job| farm.has_job(*job)).collect();
-            let monitored = farm.monitored();
-            let said = Answer { roll, asked, known, live, monitored };
+            let (monitored, own_trees) = (farm.monitored(), farm.own_trees());
+            let said = Answer { roll, asked, known, live, monitored, own_trees };
             *answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(said);
             Response::Done
         };
@@ -264,9 +266,9 @@ impl Root<'_> {
     /// Takes up what the farm has said.
     fn pick_up(&mut self, now_us: u64) {
         let answer = self.answer.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(Answer { roll, asked, known, live, monitored }) = answer else { return };
+        let Some(Answer { roll, asked, known, live, monitored, own_trees }) = answer else { return };
         let roll = self.tree.on_roll(roll, now_us);
-        self.tree.on_live((&asked, &known, &live), monitored, now_us);
+        self.tree.on_live((&asked, &known, &live), (monitored, &own_trees), now_us);
         // Nodes that are there, and of which the tree knows nothing: it may have forgotten them.
         if now_us >= self.strangers_us {
             self.strangers_us = now_us + STRANGERS_US;

@@ -12,7 +12,7 @@ impl Tree {
     /// heard of others is another way to know it, and no more: it has no node drained, nor says that one was.
     pub(crate) fn take_alarms(&self, child: PostId, mut alarms: Vec<Alarm>, now_us: u64) -> Vec<AlarmAck> {
         let taken = self.with(|known| {
-            let front = &known.front;
+            let front = known.forest.farm();
             alarms.retain(|alarm| front.may_alarm(child, alarm.key.origin, now_us));
             for alarm in &mut alarms {
                 let is_its = front.may_speak(child, alarm.key.origin, now_us);
@@ -26,7 +26,7 @@ impl Tree {
     /// A child says which alarms it knows: it matters of the post that runs the program.
     pub(crate) fn on_alarm_acks(&self, child: PostId, acks: Vec<AlarmAck>) {
         self.with(|known| {
-            if known.front.reactor() == Some(child) {
+            if known.forest.farm().reactor() == Some(child) {
                 known.alarms.alarms.on_acks(Hearer::Reactor, acks);
             }
         });
@@ -35,7 +35,7 @@ impl Tree {
     /// A child has come: if it runs the program, it is told everything.
     pub(crate) fn on_arrived(&self, post: PostId) {
         self.with(|known| {
-            if known.front.reactor() == Some(post) {
+            if known.forest.farm().reactor() == Some(post) {
                 known.alarms.alarms.anew(Hearer::Reactor);
             }
         });
@@ -48,9 +48,9 @@ impl Tree {
         now_us: u64,
     ) -> Option<(PostId, Vec<Vec<Alarm>>)> {
         self.with(|known| {
-            let (second, desk) = (known.front.second(), &mut known.alarms);
+            let (second, desk) = (known.forest.farm().second(), &mut known.alarms);
             desk.watch_the_second(second.is_some(), second.is_some_and(&is_child), now_us);
-            let reactor = known.front.reactor().filter(|post| is_child(*post))?;
+            let reactor = known.forest.farm().reactor().filter(|post| is_child(*post))?;
             Some((reactor, desk.alarms.due(Hearer::Reactor, now_us)))
         })?
     }
@@ -60,7 +60,7 @@ impl Tree {
         let drain = self.with(|known| {
             known.alarms.alarms.tidy(PostId::FRONT, now_us);
             let posts = known.alarms.alarms.take_for_draining();
-            posts.into_iter().filter_map(|post| Some(known.front.node_of(post)?.1.to_owned())).collect()
+            posts.into_iter().filter_map(|post| Some(known.forest.node_of(post)?.1.to_owned())).collect()
         });
         drain.unwrap_or_default()
     }
@@ -73,11 +73,11 @@ impl Tree {
     /// All alarms that stand.
     pub(crate) fn alarms(&self, now_us: u64) -> AlarmsInfo {
         let known = self.known();
-        let reactor = known.front.reactor().and_then(|post| known.front.node_of(post));
+        let reactor = known.forest.farm().reactor().and_then(|post| known.forest.node_of(post));
         AlarmsInfo {
             path: known.alarms.path(),
             reacts: reactor.map(|(_, name)| name.to_owned()),
-            alarms: known.alarms.info(&known.front, now_us),
+            alarms: known.alarms.info(known.forest.farm(), now_us),
         }
     }
 }
@@ -108,7 +108,7 @@ mod tests {
             orders.posts[0].post
         });
         (2..5).for_each(|second| drop(tree.settle(second * SECOND_US)));
-        let second = tree.known().front.second().unwrap();
+        let second = tree.known().forest.farm().second().unwrap();
         (tree, back_ends, second)
     }
 

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use starfarm_overlay_core::front::{Front, Post, Settings};
 use starfarm_overlay_core::plan::Strategy;
-use starfarm_protocol::admin::{PlaceCps, PostInfo, TreeInfo, TreeSummary};
+use starfarm_protocol::admin::{OwnTree, PlaceCps, PostInfo, TreeInfo, TreeSummary};
+use starfarm_protocol::ids::JobId;
 use starfarm_protocol::link::{Counts, DEAD_US};
 use starfarm_protocol::orders::{PostId, PostKind, PostState};
 
@@ -26,6 +27,7 @@ impl Tree {
             node: None,
             host: hostname(),
             parent: None,
+            job: None,
             depth: 0,
             state: PostState::Joined,
             children: Some(children),
@@ -36,31 +38,42 @@ impl Tree {
             late: Some(counts.late),
             gaps: Some(counts.gaps),
         };
-        let below = in_order(&known.front).into_iter();
-        let below = below
-            .filter_map(|(id, depth)| Some(info(&known.front, (id, depth), known.front.post(id)?, now_us)));
-        TreeInfo { tree: known.summary(), posts: std::iter::once(front).chain(below).collect() }
+        let of_tree = |(job, of): (Option<JobId>, &Front)| -> Vec<_> {
+            let info = |(id, depth)| Some(info((job, of), (id, depth), of.post(id)?, now_us));
+            in_order(of).into_iter().filter_map(info).collect()
+        };
+        let own = known.forest.own().map(|(job, of)| (Some(job), of));
+        let all = std::iter::once((None, known.forest.farm())).chain(own);
+        let posts = std::iter::once(front).chain(all.flat_map(of_tree)).collect();
+        let own_trees = known.forest.own().map(|(job, of)| OwnTree {
+            job,
+            state: of.state(),
+            depth: of.depth() as u32,
+            posts: of.posts().count() as u64,
+        });
+        TreeInfo { tree: known.summary(), posts, own_trees: own_trees.collect() }
     }
 }
 
 impl Known {
     fn summary(&self) -> TreeSummary {
-        let Settings { strategy, fanout, topology } = self.front.settings();
+        let front = self.forest.farm();
+        let Settings { strategy, fanout, topology } = front.settings();
         let strategy = match (topology, strategy) {
             (Some(_), _) => PlaceCps::Topology,
             (None, Strategy::Average) => PlaceCps::Average,
             (None, Strategy::Fuzzy(_)) => PlaceCps::Fuzzy,
         };
-        let posts = self.front.posts();
+        let posts = front.posts();
         let dropped =
             posts.filter_map(|(_, post)| post.standing).map(|(standing, _)| standing.counts.dropped);
         TreeSummary {
-            state: self.front.state(),
+            state: front.state(),
             strategy,
             fanout: *fanout,
-            depth: self.front.depth() as u32,
-            posts: self.front.posts().chain(self.front.roots()).count() as u64 + 1,
-            lost: self.front.lost(),
+            depth: front.depth() as u32,
+            posts: front.posts().chain(front.roots()).count() as u64 + 1,
+            lost: front.lost(),
             dropped: dropped.sum(),
         }
     }
@@ -102,7 +115,12 @@ fn parent_of(post: &Post) -> PostId {
     post.parent_now().or(post.parent).unwrap_or(PostId::FRONT)
 }
 
-fn info(front: &Front, (id, depth): (PostId, u32), post: &Post, now_us: u64) -> PostInfo {
+fn info(
+    (job, front): (Option<JobId>, &Front),
+    (id, depth): (PostId, u32),
+    post: &Post,
+    now_us: u64,
+) -> PostInfo {
     let standing = post.standing.map(|(standing, _)| standing);
     let count = |of: fn(&Counts) -> u64| standing.map(|standing| of(&standing.counts));
     PostInfo {
@@ -111,6 +129,7 @@ fn info(front: &Front, (id, depth): (PostId, u32), post: &Post, now_us: u64) -> 
         node: front.node_of(id).map(|(_, name)| name.to_owned()),
         host: front.host_of(id).map(|host| host.name.clone()).unwrap_or_default(),
         parent: post.parent_now(),
+        job,
         depth,
         state: match post.standing {
             // What it says by its link is newer than what its node told.

@@ -32,7 +32,7 @@ impl Tree {
     /// What has happened since this was asked last, to be told to the log, and how much more did that there was no room for.
     pub(crate) fn happened(&self, now_us: u64) -> (Vec<Event>, u64) {
         let happened = self.with(|known| {
-            let (news, missed) = known.front.take_news(now_us);
+            let (news, missed) = known.forest.take_news(now_us);
             let posts = news.into_iter().map(of_post);
             let jobs = known.picture.lives.due(now_us).into_iter().map(|(job, told)| of_job(job, &told));
             let AlarmDesk { alarms, story, .. } = &mut known.alarms;
@@ -54,17 +54,19 @@ impl Tree {
     }
 
     /// Of the jobs that were asked about there are these, and of these the last have not ended.
-    /// And so much the files of live ones say of their measurement.
+    /// And so much the files of live ones say of their measurement, and of those that are to have trees of their own these nodes
+    /// have tasks.
     pub(crate) fn on_live(
         &self,
         (asked, known_jobs, live): (&BTreeSet<JobId>, &BTreeSet<JobId>, &BTreeSet<JobId>),
-        files: BTreeMap<JobId, Monitored>,
+        (files, own_trees): (BTreeMap<JobId, Monitored>, &BTreeMap<JobId, BTreeSet<String>>),
         now_us: u64,
     ) {
         self.with(|known| {
+            known.forest.want(own_trees, now_us);
             // What was wished since then is not among those that were asked about.
             known.wishes.keep(|job| live.contains(&job) || !asked.contains(&job), files);
-            known.wishes.renew(&known.front, &mut known.picture);
+            known.wishes.renew(known.forest.farm(), &mut known.picture);
             known.picture.lives.on_known(asked, |job| known_jobs.contains(&job));
             known.picture.lives.on_ended(asked, |job| !live.contains(&job), now_us);
         });
@@ -88,10 +90,7 @@ impl Tree {
 
 impl Known {
     fn line_of_node(&self, name: &str) -> Option<Points> {
-        let mut back_ends = self.front.posts().filter(|(_, of)| of.level == 0);
-        let (post, _) =
-            back_ends.find(|(post, _)| self.front.node_of(*post).is_some_and(|(_, of)| of == name))?;
-        self.picture.lives.machine_line(post)
+        self.picture.lives.machine_line(self.forest.farm().back_end_of(name)?)
     }
 }
 

@@ -45,10 +45,8 @@ impl Wishes {
     /// is told.
     pub(super) fn renew(&mut self, front: &Front, picture: &mut Picture) {
         let wish = |scope, (period_us, metrics): (u64, u64)| Wish { scope, period_us, metrics };
-        let of_nodes = front.posts().filter(|(_, post)| post.level == 0).filter_map(|(id, _)| {
-            let (_, name) = front.node_of(id)?;
-            Some(wish(Scope::Post(id), *self.nodes.get(name)?))
-        });
+        let of_node = |(id, name)| Some(wish(Scope::Post(id), *self.nodes.get(name)?));
+        let of_nodes = front.back_ends().filter_map(of_node);
         let all = self.all.map(|of| wish(Scope::All, of));
         let jobs = self.of_jobs();
         let of_jobs = jobs.iter().map(|(job, of)| wish(Scope::Job(*job), *of));

@@ -283,7 +283,9 @@ impl Farm {
     /// a suspect node may be lost before anybody looks.
     #[track_caller]
     pub fn until_node_missed(&self, name: &str) {
-        until(&format!("node {name} is missed"), || ["suspect", "lost"].contains(&self.node_state(name).as_str()));
+        until(&format!("node {name} is missed"), || {
+            ["suspect", "lost"].contains(&self.node_state(name).as_str())
+        });
     }
 
     /// Waits until so many nodes are up.

@@ -80,6 +80,7 @@ fn report() -> Report {
         post: PostId(7),
         kind: PostKind::Ibe,
         level: 1,
+        job: Some(JobId(9)),
         state: PostState::Joined,
         parent: Some(PostId::FRONT),
         key: Some(PublicKey([3; 32])),
@@ -87,7 +88,7 @@ fn report() -> Report {
         pid: Some(99),
     };
     let host = Host { name: "a".into(), id: u64::MAX };
-    Report { heard: 5, host, links: true, reacts: true, posts: vec![post] }
+    Report { heard: 5, host, links: true, reacts: true, own_trees: true, posts: vec![post] }
 }
 
 fn orders() -> Orders {

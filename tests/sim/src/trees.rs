@@ -58,7 +58,8 @@ impl Trees {
         }
         self.at_rest()?;
         let root = self.root.as_ref().expect("a scheduler runs at rest");
-        (self.tally.posts, self.tally.depth) = (self.agents.len() as u64, root.front.depth() as u64);
+        (self.tally.posts, self.tally.depth) = (self.agents.len() as u64, root.forest.farm().depth() as u64);
+        self.tally.own = root.forest.own().map(|(_, front)| front.posts().count() as u64).sum();
         self.tally.dropped = self.agents.values().map(|agent| agent.member.sending().counts().1).sum();
         self.tally.log = self.log.0;
         Ok(())
@@ -80,7 +81,7 @@ impl Trees {
             }
             What::Close(who) => return self.agent_turn(who, Happening::Close),
             What::Fault => return self.fault(),
-            What::Runs(place, id, level) => self.runs(place, id, level),
+            What::Runs(place, id, what) => self.runs(place, id, what),
             What::Tell(place, id, news) => self.hear(place, id, news),
             What::Worker(place) => self.worker(place),
             What::Report(place, report, incarnation) => self.on_report(place, &report, incarnation),

@@ -24,6 +24,7 @@ fn sum(model: &TreeModel, seeds: std::ops::Range<u64>) -> TreeTally {
         sum.dropped += run.dropped;
         sum.closed += run.closed;
         sum.faults += run.faults;
+        sum.own += run.own;
         sum.depth = sum.depth.max(run.depth);
     }
     println!("{model:?}: {sum:?}");
@@ -40,7 +41,8 @@ fn trees_of_a_few_nodes_mend_themselves() {
 #[test]
 fn trees_of_some_levels_mend_themselves() {
     let sum = sum(&TreeModel::default(), 0..12);
-    let seen = [sum.links / 100, sum.refused / 100, sum.adopted, sum.dropped, sum.closed, sum.faults / 10];
+    let seen =
+        [sum.links / 100, sum.refused / 100, sum.adopted, sum.dropped, sum.closed, sum.faults / 10, sum.own];
     assert!(seen.iter().all(|count| *count >= 10) && sum.depth >= 3, "{sum:?}");
 }
 

@@ -252,6 +252,7 @@ fn tree() -> TreeInfo {
         node: parent.map(|_| format!("lab-{post}")),
         host: "lab".into(),
         parent: parent.map(PostId),
+        job: None,
         depth,
         state: PostState::Joined,
         children: Some(2),
@@ -267,7 +268,7 @@ fn tree() -> TreeInfo {
     let posts: Vec<_> = above.into_iter().chain(back_ends).collect();
     let (state, strategy) = (TreeState::Live, PlaceCps::Average);
     let tree = TreeSummary { state, strategy, fanout: 64, depth: 2, posts: 40, lost: 0, dropped: 0 };
-    TreeInfo { tree, posts }
+    TreeInfo { tree, posts, own_trees: Vec::new() }
 }
 
 fn job_4() -> Subject {

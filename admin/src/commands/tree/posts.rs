@@ -1,6 +1,6 @@
 //! The posts of the farm's tree, and another shape of it.
 
-use starfarm_protocol::admin::{PlaceCps, PostInfo, TreeInfo, TreeState};
+use starfarm_protocol::admin::{OwnTree, PlaceCps, PostInfo, TreeInfo, TreeState};
 use starfarm_protocol::orders::{PostId, PostKind, PostState};
 
 use crate::cli::{Strategy, TreeForm};
@@ -40,7 +40,15 @@ const COLUMNS: &[Column<PostInfo>] = &[
     right("dropped", |post| Cell::new(count(post.dropped))),
     right("late", |post| Cell::new(count(post.late))),
     right("gaps", |post| Cell::new(count(post.gaps))),
+    // Only where a job has a tree of its own.
+    right("job", |post| Cell::new(post.job.map_or("-".to_owned(), |job| job.0.to_string()))),
 ];
+
+/// The columns that say something of this tree.
+fn columns(tree: &TreeInfo) -> &'static [Column<PostInfo>] {
+    let has_jobs = tree.posts.iter().any(|post| post.job.is_some());
+    &COLUMNS[..if has_jobs { COLUMNS.len() } else { COLUMNS.len() - 1 }]
+}
 
 /// A post's number as people say it: of which incarnation of the scheduler it is, and which of that.
 fn number(post: PostId) -> String {
@@ -62,12 +70,12 @@ fn state(post: &PostInfo) -> Cell {
 
 /// The posts as a table, a line each, the headings first.
 pub(in crate::commands) fn rows(tree: &TreeInfo, style: Style) -> Vec<String> {
-    Table::of(&tree.posts, COLUMNS).render(style).lines().map(str::to_owned).collect()
+    Table::of(&tree.posts, columns(tree)).render(style).lines().map(str::to_owned).collect()
 }
 
 /// How the tree is, in a line.
 pub(in crate::commands) fn in_short(tree: &TreeInfo) -> String {
-    let of = |kind| tree.posts.iter().filter(|post| post.kind == kind).count();
+    let of = |kind| tree.posts.iter().filter(|post| post.kind == kind && post.job.is_none()).count();
     let cps = of(PostKind::Cp) + of(PostKind::Ibe);
     let mut words = format!(
         "{}: {} back ends, {cps} CPs, {} children each at most, placed by {}",
@@ -82,11 +90,19 @@ pub(in crate::commands) fn in_short(tree: &TreeInfo) -> String {
     words
 }
 
+/// How a tree of a job's own is, in a line.
+fn own_in_short(OwnTree { job, state, posts, .. }: &OwnTree) -> String {
+    let told = if *state == TreeState::Live { "" } else { "; the farm's tells of its units meanwhile" };
+    format!("job {} has a tree of its own, {}: {posts} posts{told}", job.0, state.word())
+}
+
 impl Document for TreeInfo {
     const NAME: &'static str = "tree";
 
     fn table(&self, style: Style) -> String {
-        format!("{}\n{}\n", Table::of(&self.posts, COLUMNS).render(style), in_short(self))
+        let lines = std::iter::once(in_short(self)).chain(self.own_trees.iter().map(own_in_short));
+        let lines: Vec<_> = lines.collect();
+        format!("{}\n{}\n", Table::of(&self.posts, columns(self)).render(style), lines.join("\n"))
     }
 
     fn quiet(&self) -> String {
@@ -98,6 +114,7 @@ impl Document for TreeInfo {
 mod tests {
     use expect_test::expect;
     use starfarm_protocol::admin::TreeSummary;
+    use starfarm_protocol::ids::JobId;
 
     use super::*;
     use crate::output::Format;
@@ -111,6 +128,7 @@ mod tests {
             node: (!is_front).then(|| "n1".to_owned()),
             host: "lab".to_owned(),
             parent: parent.map(PostId),
+            job: None,
             depth,
             state: if parent.is_some() || is_front { PostState::Joined } else { PostState::Orphan },
             children: Some(1),
@@ -141,7 +159,7 @@ mod tests {
             lost: 0,
             dropped: 0,
         };
-        let tree = TreeInfo { tree, posts };
+        let tree = TreeInfo { tree, posts, own_trees: Vec::new() };
         expect![[r#"
             post     kind  node  host  parent  state   children    sent  received  dropped  late  gaps
             0        fe    -     lab   -       up             1  12.0 K         0        -     3     0
@@ -155,5 +173,28 @@ mod tests {
             attaching
         "#]]
         .assert_eq(&printed(Format::Quiet, |printer| printer.document(&tree)));
+    }
+
+    #[test]
+    fn posts_of_a_jobs_own_tree_come_behind_the_farms_and_name_it() {
+        let first = 3 << 24;
+        let own = PostInfo { job: Some(JobId(7)), ..post(first + 2, PostKind::Be, Some(0), 1) };
+        let posts = vec![post(0, PostKind::Fe, None, 0), post(first + 1, PostKind::Be, Some(0), 1), own];
+        let (state, strategy) = (TreeState::Live, PlaceCps::Average);
+        let tree = TreeSummary { state, strategy, fanout: 32, depth: 1, posts: 2, lost: 0, dropped: 0 };
+        let of = |job, state| OwnTree { job: JobId(job), state, depth: 1, posts: job - 6 };
+        let own_trees = vec![of(7, TreeState::Live), of(8, TreeState::Building)];
+        let tree = TreeInfo { tree, posts, own_trees };
+        expect![[r#"
+            post   kind  node  host  parent  state  children    sent  received  dropped  late  gaps  job
+            0      fe    -     lab   -       up            1  12.0 K         0        -     3     0    -
+              3.1  be    n1    lab   0       up            1  12.0 K         0        -     3     0    -
+              3.2  be    n1    lab   0       up            1  12.0 K         0        -     3     0    7
+
+            live: 1 back ends, 0 CPs, 32 children each at most, placed by average
+            job 7 has a tree of its own, live: 1 posts
+            job 8 has a tree of its own, building: 2 posts; the farm's tells of its units meanwhile
+        "#]]
+        .assert_eq(&printed(Format::Table, |printer| printer.document(&tree)));
     }
 }

@@ -36,8 +36,9 @@ fn one_job_or_several_and_labels_and_nodes() {
 fn what_is_measured_of_a_job() {
     let read = |text: &str| parse(&format!("{TASK}[monitor]\n{text}"), "demo.toml", Path::new(""));
     let monitor = |text: &str| read(text).unwrap().terms.monitor.unwrap();
-    let all = Monitored { period_us: 1_000_000, metrics: Vec::new() };
+    let all = Monitored { period_us: 1_000_000, metrics: Vec::new(), own_tree: false };
     assert_eq!(monitor("tree = \"farm\"\n"), all);
+    assert_eq!(monitor("tree = \"own\"\n"), Monitored { own_tree: true, ..all.clone() });
     assert_eq!(monitor("period = 0.1\n"), Monitored { period_us: 100_000, ..all.clone() });
     assert_eq!(monitor("period = 0\n").period_us, 0);
     assert_eq!(monitor("metrics = [\"cpu\", \"memory\"]\n").metrics, [Metric::Cpu, Metric::Memory]);
@@ -46,7 +47,7 @@ fn what_is_measured_of_a_job() {
         "period = -1\n",
         "metrics = \"cpu\"\n",
         "metrics = [\"heat\"]\n",
-        "tree = \"own\"\n",
+        "tree = \"its own\"\n",
         "every = 1\n",
     ];
     refused(
@@ -56,7 +57,7 @@ fn what_is_measured_of_a_job() {
         demo.toml:9:10: `period` is -1: use 0.1 to 3600 seconds, or 0 for never
         demo.toml:9:11: `metrics` must be a list of metrics, this is a string: change it
         demo.toml:9:12: there is no metric `heat`: use some of cpu, memory, gpu, io, network-received, network-sent, swap, gpu-memory, run-queue
-        demo.toml:9:8: `tree` is `own`: use "farm", or leave it out
+        demo.toml:9:8: `tree` is `its own`: use "farm" or "own"
         demo.toml:9:1: unknown key `every` in [monitor]: remove it, or use one of period, metrics, tree
     "#]],
     );

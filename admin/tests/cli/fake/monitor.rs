@@ -2,7 +2,7 @@
 
 use starfarm_protocol::admin::{
     AlarmChange, AlarmInfo, AlarmLine, AlarmPage, AlarmPath, AlarmsInfo, EdgeInfo, GraphInfo, GraphTimer,
-    PlaceCps, PostInfo, StageInfo, Subject, TraceLine, TracePage, TreeInfo, TreeState, TreeSummary,
+    OwnTree, PlaceCps, PostInfo, StageInfo, Subject, TraceLine, TracePage, TreeInfo, TreeState, TreeSummary,
 };
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::link::AlarmLevel;
@@ -78,6 +78,7 @@ pub(super) fn tree() -> TreeInfo {
         node: None,
         host: "lab-1".into(),
         parent: None,
+        job: None,
         depth: 0,
         state: PostState::Joined,
         children: Some(1),
@@ -104,5 +105,7 @@ pub(super) fn tree() -> TreeInfo {
         gaps: None,
         ..front.clone()
     };
-    TreeInfo { tree, posts: vec![front, back_end] }
+    let own = PostInfo { post: PostId(8), job: Some(JobId(3)), ..back_end.clone() };
+    let own_trees = vec![OwnTree { job: JobId(3), state: TreeState::Building, depth: 1, posts: 1 }];
+    TreeInfo { tree, posts: vec![front, back_end, own], own_trees }
 }

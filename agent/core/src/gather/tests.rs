@@ -172,6 +172,34 @@ fn a_job_that_nobody_runs_any_more_is_told_of_once() {
     assert_eq!(post.on_time(9 * s), NOTHING);
 }
 
+/// Its units others tell of, in a tree of their own: they are no units here, and it is not over as long as its programs say
+/// something.
+#[test]
+fn what_programs_say_of_a_job_of_whose_units_others_tell_is_of_no_unit() {
+    let mut post = Post::new();
+    let s = SECOND_US;
+    let mut named = Amounts::default();
+    assert!(named.add("job.heat", crate::named::Amount::of(3.0)));
+    let apart = |named: &Amounts| Group {
+        job: Some(JobId(7)),
+        units: 0,
+        from: 0,
+        of: 0,
+        named: named.clone(),
+        ..Group::of_nobody()
+    };
+    assert_eq!(post.tell(1, s, s, job(7, 1, 5)), ["job 7 at 1: 1 units of 1/1 nodes, 5"]);
+    assert_eq!(post.tell(1, 2 * s, 2 * s, apart(&named)), ["job 7 at 2: 0 units of 0/0 nodes, 0"]);
+    assert_eq!(post.tell(2, 3 * s, 3 * s, job(7, 2, 6)), NOTHING, "the other is waited for");
+    assert_eq!(post.tell(1, 3 * s, 3 * s, apart(&named)), ["job 7 at 3: 2 units of 1/1 nodes, 6"]);
+    post.tell(2, 4 * s, 4 * s, apart(&Amounts::default()));
+    assert_eq!(
+        post.tell(1, 4 * s, 4 * s, apart(&Amounts::default())),
+        ["job 7 at 4: 0 units of 0/0 nodes, 0"]
+    );
+    assert_eq!(post.on_time(5 * s), NOTHING, "it is over");
+}
+
 #[test]
 fn machines_are_told_of_one_by_one_in_one_message() {
     let mut post = Post::new();

@@ -10,7 +10,7 @@ use super::known::{Front, Machine, Post};
 impl Front {
     /// One more CP on a machine: on the node with the fewest posts.
     pub(super) fn add_cp(&mut self, machine: &Machine, kind: (PostKind, u8), now_us: u64) -> Option<PostId> {
-        let takes = |node: &&PublicKey| self.nodes[*node].takes_cps(now_us);
+        let takes = |node: &&PublicKey| self.nodes[*node].takes_cps(self.posts_max(), now_us);
         let node = machine.nodes.iter().filter(takes).min_by_key(|node| self.nodes[*node].posts.len());
         node.copied().map(|node| self.add(node, kind, now_us))
     }

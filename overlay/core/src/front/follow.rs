@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use starfarm_protocol::orders::{POSTS_MAX, PostId, PostKind};
+use starfarm_protocol::orders::{FARM_POSTS_MAX, PostId, PostKind};
 
 use super::attach::heights;
 use super::known::{Front, Machine};
@@ -21,7 +21,7 @@ impl Front {
                 return Some((at, format!("{process}: {why}")));
             }
             // One place of each node is its back end's.
-            let room = nodes().filter(|node| node.links).count() * (POSTS_MAX - 1);
+            let room = nodes().filter(|node| node.links).count() * (FARM_POSTS_MAX - 1);
             let taken = taken.entry(host).or_default();
             *taken += 1;
             if *taken > room {

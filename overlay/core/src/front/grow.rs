@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use starfarm_protocol::admin::PostLoss;
-use starfarm_protocol::orders::{Host, POSTS_MAX, PostId, PostKind};
+use starfarm_protocol::orders::{Host, PostId, PostKind};
 
 use super::attach::heights;
 use super::known::{
@@ -65,6 +65,8 @@ impl Front {
             (self.dirty, self.planned_us) = (false, now_us);
             self.plan(now_us);
             self.write_orders(now_us);
+        } else if self.tells_anew && now_us >= self.next_plan_us() {
+            self.write_orders(now_us);
         }
     }
 
@@ -75,7 +77,7 @@ impl Front {
 
     /// As long as nobody knows how many there will be, a few link with the front, and many wait.
     fn meanwhile(&mut self, now_us: u64) {
-        if !self.dirty || now_us < self.next_plan_us() {
+        if !(self.dirty || self.tells_anew) || now_us < self.next_plan_us() {
             return;
         }
         (self.dirty, self.planned_us) = (false, now_us);
@@ -202,8 +204,8 @@ impl Front {
     fn hosts(&self, machines: &BTreeMap<Host, Machine>, now_us: u64) -> Vec<plan::Host> {
         let of = |(host, machine): (&Host, &Machine)| {
             let nodes = || machine.nodes.iter().filter_map(|node| self.nodes.get(node));
-            let takes = |node: &&Node| node.takes_cps(now_us);
-            let room = |node: &Node| POSTS_MAX.saturating_sub(node.posts.len()) as u32;
+            let takes = |node: &&Node| node.takes_cps(self.posts_max(), now_us);
+            let room = |node: &Node| self.posts_max().saturating_sub(node.posts.len()) as u32;
             let facts = || nodes().filter_map(|node| node.facts.as_ref());
             plan::Host {
                 name: format!("{}\0{:016x}", host.name, host.id),

@@ -5,16 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use starfarm_protocol::admin::{PostLoss, TreeState};
-use starfarm_protocol::ids::PublicKey;
+use starfarm_protocol::ids::{JobId, PublicKey};
 use starfarm_protocol::link::Standing;
 use starfarm_protocol::orders::{
-    ADDRESSES_MAX, Ancestor, Descendant, Host, POSTS_MAX, PostId, PostKind, PostOrder, PostReport, PostState,
-    SECOND_LEVEL,
+    ADDRESSES_MAX, Ancestor, Descendant, FARM_POSTS_MAX, Host, OWN_POSTS_MAX, PostId, PostKind, PostOrder,
+    PostReport, PostState, Report, SECOND_LEVEL,
 };
 use starfarm_protocol::seal::{PairKey, StaticKey, Vouchers};
 
 use super::keys::Keys;
 use super::news::{News, PostNews};
+use super::numbers::Numbers;
 use super::voices::Voices;
 use crate::plan::topology::Topology;
 use crate::plan::{Features, Strategy};
@@ -138,15 +139,17 @@ pub struct NodeFacts {
 }
 
 #[derive(Default)]
-pub(super) struct Node {
-    pub(super) name: String,
+pub(crate) struct Node {
+    pub(crate) name: String,
     pub(super) host: Host,
     pub(super) links: bool,
     /// It has a program for alarms.
     pub(super) reacts: bool,
-    pub(super) facts: Option<NodeFacts>,
+    /// It can be in trees that jobs have of their own.
+    pub(crate) own_trees: bool,
+    pub(crate) facts: Option<NodeFacts>,
     /// The number of its newest orders, and what they say; 0: none were made. And the number that it was rung for last.
-    pub(super) newest: u64,
+    pub(crate) newest: u64,
     pub(super) rung: u64,
     pub(super) told: Vec<PostOrder>,
     pub(super) posts: Vec<PostId>,
@@ -159,12 +162,19 @@ pub(super) struct Node {
 }
 
 impl Node {
-    /// A CP may be put here.
-    pub(super) fn takes_cps(&self, now_us: u64) -> bool {
-        self.links && self.is_up() && self.not_before_us <= now_us && self.posts.len() < POSTS_MAX
+    /// What it said last of itself, and nothing of its posts.
+    pub(crate) fn report(&self) -> Report {
+        let Self { host, links, reacts, own_trees, .. } = self;
+        let (host, links, reacts, own_trees) = (host.clone(), *links, *reacts, *own_trees);
+        Report { heard: 0, host, links, reacts, own_trees, posts: Vec::new() }
     }
 
-    pub(super) fn is_up(&self) -> bool {
+    /// A CP may be put here, of a tree that has so many posts of a node at most.
+    pub(super) fn takes_cps(&self, posts_max: usize, now_us: u64) -> bool {
+        self.links && self.is_up() && self.not_before_us <= now_us && self.posts.len() < posts_max
+    }
+
+    pub(crate) fn is_up(&self) -> bool {
         self.facts.as_ref().is_none_or(|facts| facts.is_up)
     }
 }
@@ -234,10 +244,16 @@ impl Roots {
 /// The root of a tree.
 pub struct Front {
     pub(super) key: StaticKey,
-    /// The number of the next post.
-    pub(super) next: u64,
+    /// The job whose own tree it is; none: the farm's.
+    pub(super) job: Option<JobId>,
+    /// The nodes that have a back end in it; none: all that call.
+    pub(crate) members: Option<BTreeSet<String>>,
+    pub(super) numbers: Numbers,
+    /// Of nodes, the jobs of whose units a post of their own tree tells; and whether nodes are to hear of that.
+    pub(super) apart: BTreeMap<PublicKey, Vec<JobId>>,
+    pub(super) tells_anew: bool,
     pub(super) settings: Settings,
-    pub(super) nodes: BTreeMap<PublicKey, Node>,
+    pub(crate) nodes: BTreeMap<PublicKey, Node>,
     pub(super) posts: BTreeMap<PostId, Post>,
     pub(super) roots: Roots,
     /// Its own machine.
@@ -281,12 +297,17 @@ impl Front {
     /// A front that knows nobody, on that machine. `key` is the scheduler's, and `epoch` its incarnation, or what else the low 40
     /// bits tell an incarnation of that number: posts of others have other numbers.
     pub fn new(key: StaticKey, epoch: u64, host: Host) -> Self {
+        let first = (epoch << NUMBER_BITS) + 1;
         Self {
             pairs: PairKey::of(&key),
             public: key.public(),
             key,
-            next: (epoch << NUMBER_BITS) + 1,
-            first: (epoch << NUMBER_BITS) + 1,
+            job: None,
+            members: None,
+            numbers: Numbers::from(first),
+            apart: BTreeMap::new(),
+            tells_anew: false,
+            first,
             is_heir: false,
             looked_us: 0,
             blames_from_us: 0,
@@ -317,28 +338,54 @@ impl Front {
         Self { settings, ..self }
     }
 
+    /// The front of a tree of a job's own, of the same scheduler, which nobody is in yet. By no secret of it can anybody link who is
+    /// in another.
+    pub fn of_job(&self, job: JobId) -> Self {
+        let settings = Settings { topology: None, ..self.settings.clone() };
+        let (numbers, first, pairs) = (self.numbers.clone(), self.first, PairKey::of_job(&self.key, job.0));
+        let new = Self::new(self.key.clone(), 0, self.host.clone());
+        Self { job: Some(job), members: Some(BTreeSet::new()), numbers, first, pairs, settings, ..new }
+    }
+
     /// Forgets all that it knows, but for how the tree is to be and which numbers were given.
     pub fn renew(&mut self) {
-        let (next, settings, host) = (self.next, self.settings.clone(), self.host.clone());
+        let (numbers, settings, host) = (self.numbers.clone(), self.settings.clone(), self.host.clone());
         // All posts are of the one before.
-        *self = Self { next, first: next, settings, ..Self::new(self.key.clone(), 0, host) };
+        let first = numbers.next().0;
+        *self = Self { numbers, first, settings, ..Self::new(self.key.clone(), 0, host) };
+    }
+
+    /// The job whose own tree it is; none: the farm's.
+    pub fn job(&self) -> Option<JobId> {
+        self.job
+    }
+
+    /// Whose turn it is to tell of which job's units, once all nodes were told that; none until then.
+    pub(crate) fn apart_as_told(&self) -> Option<&BTreeMap<PublicKey, Vec<JobId>>> {
+        (!self.tells_anew).then_some(&self.apart)
+    }
+
+    /// A node of that name has a back end here.
+    pub(crate) fn is_member(&self, name: &str) -> bool {
+        self.members.as_ref().is_none_or(|members| members.contains(name))
+    }
+
+    /// It is of a front before this one.
+    pub(crate) fn is_of_earlier(&self, post: PostId) -> bool {
+        post.0 < self.first
+    }
+
+    /// Posts of a node, at most.
+    pub(super) fn posts_max(&self) -> usize {
+        self.job.map_or(FARM_POSTS_MAX, |_| OWN_POSTS_MAX)
     }
 
     pub(super) fn add(&mut self, node: PublicKey, kind: (PostKind, u8), now_us: u64) -> PostId {
-        let post = self.number();
+        let post = self.numbers.take();
         self.nodes.entry(node).or_default().posts.push(post);
         self.posts.insert(post, Post::new(node, kind, now_us));
         self.dirty = true;
         post
-    }
-
-    /// The number of the next post.
-    pub(super) fn number(&mut self) -> PostId {
-        while self.post(PostId(self.next)).is_some() {
-            self.next += 1;
-        }
-        self.next += 1;
-        PostId(self.next - 1)
     }
 
     pub(super) fn remove(&mut self, post: PostId, why: PostLoss) {
@@ -381,7 +428,7 @@ impl Front {
 
     /// Nodes that may take one more CP.
     pub fn nodes_with_room(&self, now_us: u64) -> usize {
-        self.nodes.values().filter(|node| node.takes_cps(now_us)).count()
+        self.nodes.values().filter(|node| node.takes_cps(self.posts_max(), now_us)).count()
     }
 
     /// Whose links it takes.
@@ -413,6 +460,17 @@ impl Front {
     /// All posts of the tree, by number.
     pub fn posts(&self) -> impl Iterator<Item = (PostId, &Post)> {
         self.posts.iter().map(|(post, known)| (*post, known))
+    }
+
+    /// Back ends, each with the name of its node.
+    pub fn back_ends(&self) -> impl Iterator<Item = (PostId, &str)> {
+        let back_ends = self.posts().filter(|(_, post)| post.level == 0);
+        back_ends.filter_map(|(id, post)| Some((id, self.nodes.get(&post.node)?.name.as_str())))
+    }
+
+    /// That of the node of that name.
+    pub fn back_end_of(&self, name: &str) -> Option<PostId> {
+        self.back_ends().find(|(_, of)| *of == name).map(|(id, _)| id)
     }
 
     /// Posts that were taken away, in all.

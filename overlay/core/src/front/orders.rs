@@ -19,6 +19,7 @@ const LINEAGE_MAX: usize = 255;
 impl Front {
     /// Makes the orders of all nodes, and gives those that have changed another number.
     pub(super) fn write_orders(&mut self, now_us: u64) {
+        self.tells_anew = false;
         let lineages = self.lineages();
         let below = below(&lineages);
         self.voices.renew(lineages, now_us);
@@ -100,7 +101,9 @@ impl Front {
     }
 
     fn order(&self, (id, post): (PostId, &Post), below: &[PostId], watches: &Watches) -> PostOrder {
-        let order = PostOrder::new(id, (post.kind, post.level));
+        let apart = self.apart.get(&post.node).filter(|_| post.kind == PostKind::Be);
+        let apart = apart.cloned().unwrap_or_default();
+        let order = PostOrder { job: self.job, apart, ..PostOrder::new(id, (post.kind, post.level)) };
         let (Some(key), Some(parent)) = (post.key, post.parent) else { return order };
         if parent != PostId::FRONT && !self.posts.contains_key(&parent) {
             // Nobody has told of it yet; what stands may stand.
@@ -180,12 +183,18 @@ impl Front {
     /// Whom to ring: nodes by name, and the number of their newest orders, where that is another than it was when this was
     /// asked last.
     pub fn take_bells(&mut self) -> Vec<(String, u64)> {
-        let has_news = |node: &&mut Node| node.newest != node.rung;
-        let ring = |node: &mut Node| {
+        let rung = self.take_rung().into_iter();
+        rung.map(|node| (self.nodes[&node].name.clone(), self.nodes[&node].newest)).collect()
+    }
+
+    /// The same nodes.
+    pub(crate) fn take_rung(&mut self) -> Vec<PublicKey> {
+        let has_news = self.nodes.iter_mut().filter(|(_, node)| node.newest != node.rung);
+        let ring = |(key, node): (&PublicKey, &mut Node)| {
             node.rung = node.newest;
-            (node.name.clone(), node.newest)
+            *key
         };
-        self.nodes.values_mut().filter(has_news).map(ring).collect()
+        has_news.map(ring).collect()
     }
 }
 

@@ -56,7 +56,7 @@ impl Front {
     /// Takes up one that no post is known by the number of, and that a front before this one has put there, where its node may
     /// have it; whether it did.
     pub(super) fn learn_root(&mut self, node: PublicKey, told: &PostReport, now_us: u64) -> bool {
-        let Some(role) = Role::of(told.kind, told.level) else { return false };
+        let Some(role) = Role::of(told.kind, told.level).filter(|_| self.job.is_none()) else { return false };
         let is_vacant = !self.roots.0.contains_key(&role) && self.collecting.is_some();
         if !is_vacant || !self.may_have(role, &self.nodes[&node]) {
             return false;
@@ -68,15 +68,16 @@ impl Front {
         true
     }
 
-    /// Has both where they can be.
+    /// Has both where they can be: those of the farm's tree, as alarms go by no other.
     pub(super) fn settle_roots(&mut self, now_us: u64) {
-        for role in Role::ALL {
+        let roles = if self.job.is_none() { &Role::ALL[..] } else { &[] };
+        for role in roles.iter().copied() {
             self.drop_root_that_fails(role, now_us);
             if self.roots.role(role).is_some() {
                 continue;
             }
             let Some(node) = self.node_for(role, now_us) else { continue };
-            let (mut post, id) = (Post::new(node, role.kind(), now_us), self.number());
+            let (mut post, id) = (Post::new(node, role.kind(), now_us), self.numbers.take());
             post.parent = Some(PostId::FRONT);
             self.roots.0.insert(role, (id, post));
             self.dirty = true;

@@ -62,6 +62,7 @@ impl Farm {
                 post: order.post,
                 kind: order.kind,
                 level: order.level,
+                job: order.job,
                 state: PostState::Reported,
                 parent: order.lineage.first().map(|parent| parent.post),
                 key,
@@ -69,13 +70,9 @@ impl Farm {
                 pid: Some(1),
             }
         });
-        Report {
-            reacts: self.react.contains(&n),
-            heard: 0,
-            host: Host { name: format!("host-{host}"), id: host },
-            links,
-            posts: posts.collect(),
-        }
+        let (reacts, posts) = (self.react.contains(&n), posts.collect());
+        let host = Host { name: format!("host-{host}"), id: host };
+        Report { reacts, heard: 0, host, links, own_trees: true, posts }
     }
 
     fn call(&mut self, n: u64) {
@@ -443,7 +440,7 @@ fn a_front_that_forgets_all_learns_it_again_and_gives_no_number_twice() {
 fn a_number_that_was_not_given_yet_is_nobodys() {
     let mut farm = Farm::new(1, 4);
     farm.join(0..1);
-    let next = PostId(farm.front.next);
+    let next = farm.front.numbers.next();
     let mut report = farm.report(0);
     report.posts[0].post = next;
     farm.front.on_report(node(7), "node-7", &report, farm.now_us);

@@ -34,9 +34,10 @@ impl Front {
         &self.watches
     }
 
-    /// The ring as it is to be.
+    /// The ring as it is to be. There is one of the farm: who is in a tree of a job's own is on machines that are watched.
     pub(super) fn ring(&self) -> Watches {
-        let (ring, mut watches) = (self.members(), Watches::default());
+        let mut watches = Watches::default();
+        let ring = if self.job.is_none() { self.members() } else { Vec::new() };
         for (at, (id, host)) in ring.iter().enumerate() {
             let back = 1..ring.len().min(BACK_MAX);
             let before = || back.clone().map(|back| ring[(at + ring.len() - back) % ring.len()]);

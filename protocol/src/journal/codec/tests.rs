@@ -56,11 +56,14 @@ fn of_links() -> Vec<Record> {
         storage_limit: None,
         monitor: None,
     };
-    let monitor = Monitored { period_us: 100_000, metrics: vec![Metric::Cpu, Metric::RunQueue] };
+    let metrics = vec![Metric::Cpu, Metric::RunQueue];
+    let monitor = Monitored { period_us: 100_000, metrics, own_tree: false };
+    let apart = Monitored { own_tree: true, ..monitor.clone() };
+    let apart = Terms { monitor: Some(apart), ..terms.clone() };
     let monitored = Terms { monitor: Some(monitor), ..terms.clone() };
     let both = Terms { storage_limit: Some(7), ..monitored.clone() };
     let limited = Terms { storage_limit: Some(u64::MAX), ..terms.clone() };
-    let terms = [terms, limited, monitored, both, Terms::default()]
+    let terms = [terms, limited, monitored, both, apart, Terms::default()]
         .map(|terms| Record::Linked { job: JobId(3), terms });
     let nodes = [None, Some(1), Some(u32::MAX)].map(Limit::MaxNodes);
     let bytes = [None, Some(1), Some(u64::MAX)].map(Limit::StorageLimit);

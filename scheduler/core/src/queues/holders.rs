@@ -1,4 +1,5 @@
-//! Which nodes have tasks of the jobs that only so many nodes may work for at once. Of other jobs nobody counts them.
+//! Which nodes have tasks of the jobs that only so many nodes may work for at once, or that have trees of their own. Of other
+//! jobs nobody counts them.
 
 use std::collections::BTreeMap;
 

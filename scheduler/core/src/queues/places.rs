@@ -1,4 +1,4 @@
-//! Which nodes have tasks of a job that only so many nodes may work for at once.
+//! Which nodes have tasks of a job that only so many nodes may work for at once, or that has a tree of its own over them.
 
 use starfarm_protocol::ids::{JobId, NodeId};
 

@@ -7,7 +7,7 @@ use starfarm_protocol::ids::{ContentHash, JobId, from_hex};
 use starfarm_protocol::job::Per;
 use starfarm_protocol::resources::Resources;
 use starfarm_protocol::spec::Stop;
-use starfarm_protocol::terms::Limit;
+use starfarm_protocol::terms::{Limit, Monitored};
 use starfarm_protocol::trust::Share;
 use starfarm_protocol::wire::{CommandUnit, FailReason, Held, HitEntry, Outputs, Stream};
 use starfarm_scheduler_core::{MaxFailures, NewJob, NodeId, Place, Sizing, Terms, Trust, WorkFacts};
@@ -166,6 +166,11 @@ impl<'a> Line<'a> {
                 after_any: self.jobs("after-any"),
                 max_nodes: self.after("max-nodes").map(parse),
                 storage_limit: self.after("may-store").map(parse),
+                monitor: self.has("own-tree").then_some(Monitored {
+                    period_us: 1_000_000,
+                    metrics: Vec::new(),
+                    own_tree: true,
+                }),
                 ..Terms::default()
             },
             place,

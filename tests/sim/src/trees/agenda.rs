@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 
 use starfarm_overlay_core::pipe::LinkId;
 use starfarm_overlay_core::posts::{News, ProcessId};
+use starfarm_protocol::ids::JobId;
 use starfarm_protocol::orders::{Orders, PostOrder, Report};
 
 use super::wires::Who;
@@ -26,7 +27,7 @@ pub(super) enum What {
     /// That the other end has gone shows at this one.
     HangUp(LinkId, usize),
     /// A process that a worker has started runs, for a post of that level.
-    Runs(Place, ProcessId, u8),
+    Runs(Place, ProcessId, (u8, Option<JobId>)),
     /// An agent tells its worker something.
     Tell(Place, ProcessId, News),
     /// A worker has something to do.

@@ -27,6 +27,7 @@ impl Trees {
             Happening::Place(order, scheduler) => {
                 agent.vouchers = member::vouchers(&order);
                 agent.limit = order.children_max as usize;
+                order.apart.clone_into(&mut agent.apart.borrow_mut());
                 let (who, watched) = ((order.post, Some(scheduler)), &order.watched);
                 agent.ring.place(&mut links, who, watched, &order.watchers);
                 agent.member.on_place(&mut links, (*order, scheduler), &mut deeds);

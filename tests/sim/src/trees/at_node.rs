@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 
 use starfarm_overlay_core::posts::{Deed, News, ProcessId, keys};
-use starfarm_protocol::ids::PublicKey;
+use starfarm_protocol::ids::{JobId, PublicKey};
 use starfarm_protocol::orders::{Orders, Report};
 
 use super::agenda::{Place, What};
@@ -110,7 +110,7 @@ impl Trees {
             self.agenda.at(now_us + PATIENCE_US, What::Called(place, None));
             return;
         };
-        let orders = root.front.on_report(key, &name, report, root.clock.shows(now_us));
+        let orders = root.forest.on_report(key, &name, report, root.clock.shows(now_us));
         self.judge.on_orders(report, &orders);
         self.agenda.at(now_us + latency_us, What::Called(place, Some(Box::new(orders))));
         self.agenda.at(now_us, What::Wake(incarnation));
@@ -142,12 +142,12 @@ impl Trees {
     fn do_at_node(&mut self, place: Place, deeds: Vec<Deed>) {
         for deed in deeds {
             match deed {
-                Deed::Start(_, id, (_, level)) => {
+                Deed::Start(_, id, (_, level), job) => {
                     let node = &mut self.nodes[place.node];
                     node.starting.insert(id);
                     node.posts.on_started(id, Some(id.0 as u32));
                     let takes_us = 20_000 + self.random.below(60_000);
-                    self.agenda.at(self.now_us + takes_us, What::Runs(place, id, level));
+                    self.agenda.at(self.now_us + takes_us, What::Runs(place, id, (level, job)));
                 }
                 Deed::Close(id) => {
                     if let Some(who) = self.nodes[place.node].agents.get(&id) {
@@ -170,7 +170,7 @@ impl Trees {
     }
 
     /// A process that was started runs.
-    pub(super) fn runs(&mut self, place: Place, id: ProcessId, level: u8) {
+    pub(super) fn runs(&mut self, place: Place, id: ProcessId, (level, job): (u8, Option<JobId>)) {
         if !self.lives(place) || !self.nodes[place.node].starting.remove(&id) {
             return;
         }
@@ -182,7 +182,7 @@ impl Trees {
         let at = port.map(|port| SocketAddr::new(address(host), port));
         let clock = Clock::new(self.now_us, 0, self.random.below(400) as i64 - 200);
         let units = self.nodes[place.node].units.clone();
-        let agent = Agent::new((who, place, id), (level, PublicKey(key), at), clock, &units);
+        let agent = Agent::new((who, place, id), (level, job, PublicKey(key), at), clock, &units);
         self.agents.insert(who, agent);
         self.listeners.extend(at.map(|at| (at, who)));
         self.nodes[place.node].agents.insert(id, who);

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use starfarm_agent_core::Picture;
 use starfarm_overlay_core::children::{Children, Said};
+use starfarm_overlay_core::forest::Forest;
 use starfarm_overlay_core::front::{Front, NodeFacts, Settings};
 use starfarm_overlay_core::lanes::Lane;
 use starfarm_overlay_core::pipe::{End, Links};
@@ -51,7 +52,7 @@ impl Trees {
             who,
             incarnation,
             clock,
-            front,
+            forest: Forest::new(front),
             picture: Picture::default(),
             children: Children::of(FRONT_LEVEL),
             ring: Ring::default(),
@@ -92,15 +93,17 @@ impl Trees {
             root.children.tell(&mut links, &Message::Table(root.table.clone()), now_us);
             root.picture.set_periods(period_of(&root.table), BTreeMap::new(), BTreeMap::new());
         }
-        root.front.settle(now_us);
-        let (watched, watchers) = &**root.front.watches();
+        root.forest.settle(now_us);
+        let (watched, watchers) = &**root.forest.farm().watches();
         root.ring.place(&mut links, (PostId::FRONT, None), watched, watchers);
-        root.bells.extend(root.front.take_bells());
+        root.bells.extend(root.forest.take_bells());
         if now_us >= root.tidy_us {
             root.tidy_us = now_us + TIDY_US;
             root.picture.tidy(now_us);
-            let gone: Vec<_> = root.front.gone().collect();
-            for post in gone.iter().flat_map(|node| root.front.forget(node)).collect::<Vec<_>>() {
+            let gone = root.forest.gone();
+            let mut posts: Vec<_> = gone.iter().flat_map(|node| root.forest.forget(node)).collect();
+            posts.extend(root.forest.take_ended(now_us));
+            for post in posts {
                 root.picture.forget(post);
                 root.children.end(&mut links, post);
             }
@@ -120,11 +123,17 @@ impl Trees {
                 features: Features::default(),
             };
             let roll: BTreeMap<_, _> = root.farm.iter().map(|(name, of)| (name.clone(), facts(of))).collect();
-            root.front.on_roll(&roll);
+            root.forest.on_roll(&roll);
+            // Which nodes have tasks of a job a scheduler that has just started has yet to hear from them.
+            let is_heard = |name: &String| root.farm.get(name).is_some_and(|of| of.heard_us.is_some());
+            let name = |number: &usize| Some(self.nodes[*number].name.clone()).filter(is_heard);
+            let names = |job| self.jobs[job].iter().filter_map(name).collect();
+            let own_trees = self.own_trees.iter().map(|job| (*job, names(job))).collect();
+            root.forest.want(&own_trees, now_us);
             if now_us >= root.strangers_us {
                 root.strangers_us = now_us + STRANGERS_US;
                 let there = roll.iter().filter(|(_, facts)| facts.is_up).map(|(name, _)| name.as_str());
-                let strangers = root.front.strangers(there).into_iter().map(str::to_owned);
+                let strangers = root.forest.farm().strangers(there).into_iter().map(str::to_owned);
                 root.bells.extend(strangers.map(|name| (name, now_us)));
             }
         }
@@ -172,15 +181,15 @@ impl Trees {
                     self.took(who, link, &record)?;
                 }
                 Said::Standing(child, standing) => {
-                    if root.front.may_speak(child, standing.post, now_us) {
-                        root.front.on_standing(standing, now_us);
+                    if root.forest.may_speak(child, standing.post, now_us) {
+                        root.forest.on_standing(standing, now_us);
                     } else {
                         is_none_refused(child, root.wrongly_refused(standing.post))?;
                     }
                 }
                 Said::Gone(post) => root.on_gone(post),
                 Said::Suspect(child, post) => {
-                    suspects.extend(Some(post).filter(|_| root.front.may_suspect(child, post, now_us)));
+                    suspects.extend(Some(post).filter(|_| root.forest.may_suspect(child, post, now_us)));
                 }
                 Said::Alarms(..)
                 | Said::AlarmAcks(..)

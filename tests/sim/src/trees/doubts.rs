@@ -45,8 +45,8 @@ impl Trees {
     pub(super) fn suspect(&mut self, post: PostId) {
         let Some(root) = &mut self.root else { return };
         let (is_linked, now_us) = (root.children.link(post).is_some(), root.clock.shows(self.now_us));
-        root.front.on_suspect(post, is_linked, now_us);
-        if let Some(host) = root.front.host_of(post).filter(|_| !is_linked) {
+        root.forest.farm_mut().on_suspect(post, is_linked, now_us);
+        if let Some(host) = root.forest.front_of(post).host_of(post).filter(|_| !is_linked) {
             self.doubts.entry(host.name.clone()).or_insert(self.now_us);
         }
     }
@@ -79,7 +79,7 @@ mod tests {
         trees.start_scheduler(0);
         (0..40).for_each(|number| trees.start_worker(number));
         trees.run_until(60 * SECOND_US);
-        assert_eq!(trees.root.as_ref().unwrap().front.depth(), 3);
+        assert_eq!(trees.root.as_ref().unwrap().forest.farm().depth(), 3);
         assert_eq!(trees.doubts, BTreeMap::new(), "all is well");
         trees
     }
@@ -87,7 +87,7 @@ mod tests {
     impl Trees {
         /// The machine of a post.
         fn host_of(&self, post: PostId) -> usize {
-            let host = self.root.as_ref().unwrap().front.host_of(post).map(|host| host.id as usize);
+            let host = self.root.as_ref().unwrap().forest.farm().host_of(post).map(|host| host.id as usize);
             host.unwrap_or_else(|| self.scheduler_host())
         }
 
@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn the_front_hears_of_a_member_whose_parent_cannot_say_so() {
         let of = tree_of_forty(1);
-        let front = &of.root.as_ref().unwrap().front;
+        let front = of.root.as_ref().unwrap().forest.farm();
         let cps = front.posts().filter(|(_, post)| post.level == 1).filter_map(|(id, post)| {
             let (host, parent) = (of.host_of(id), post.parent?);
             (host != of.host_of(parent)).then_some((host, of.host_of(parent)))
@@ -146,7 +146,7 @@ mod tests {
             [0, 1].iter().for_each(|host: &usize| trees.hosts[*host].is_shut = true);
             trees.start_scheduler(0);
             (0..nodes as usize).for_each(|number| trees.start_worker(number));
-            let second = |trees: &Trees| trees.root.as_ref().unwrap().front.second();
+            let second = |trees: &Trees| trees.root.as_ref().unwrap().forest.farm().second();
             trees.run_until(4 * SECOND_US);
             let first = second(&trees).unwrap();
             assert!(trees.host_of(first) < 2, "the fault is there");

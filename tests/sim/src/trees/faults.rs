@@ -126,7 +126,7 @@ impl Trees {
             if self.random.below(2) == 0 { Strategy::Average } else { Strategy::Fuzzy(Weights::default()) };
         let fanout = 2 + self.random.below(u64::from(self.model.fanout) * 2) as u32;
         if let Some(root) = &mut self.root {
-            root.front.form(Settings { strategy, fanout, topology: None }, root.clock.shows(self.now_us));
+            root.forest.form(Settings { strategy, fanout, topology: None }, root.clock.shows(self.now_us));
         }
     }
 
@@ -202,6 +202,9 @@ impl Trees {
             self.nodes[*number].units.borrow_mut().insert(job, units);
         }
         self.jobs.insert(job, on);
+        if self.random.below(2) == 0 {
+            self.own_trees.insert(job);
+        }
         if self.random.below(4) == 0 {
             let period_us = [SECOND_US / 2, SECOND_US, 2 * SECOND_US][self.random.below(3) as usize];
             let wishes = vec![Wish { scope: Scope::All, period_us, metrics: 0 }];
@@ -210,6 +213,7 @@ impl Trees {
     }
 
     fn end_job(&mut self, job: JobId) {
+        self.own_trees.remove(&job);
         for number in self.jobs.remove(&job).unwrap_or_default() {
             self.nodes[number].units.borrow_mut().remove(&job);
         }

@@ -51,6 +51,8 @@ pub struct TreeTally {
     pub adopted: u64,
     /// Messages that were taken.
     pub taken: u64,
+    /// Posts in trees of jobs' own at the end.
+    pub own: u64,
     /// Processes at the end, and levels.
     pub posts: u64,
     /// See [`TreeTally::posts`].

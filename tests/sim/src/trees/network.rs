@@ -3,7 +3,7 @@
 use starfarm_overlay_core::pipe::{End, LinkId};
 use starfarm_protocol::ids::Boot;
 use starfarm_protocol::orders::PostId;
-use starfarm_protocol::seal::{Claim, Door, Vouchers, post_name};
+use starfarm_protocol::seal::{Claim, Door, post_name};
 
 use super::agenda::What;
 use super::node::SCHEDULER;
@@ -60,11 +60,11 @@ impl Trees {
         let call = &self.wires.get(link).expect("it was there").call;
         let id = call.ancestor.secret.join_key_id();
         let claim = Claim { key: call.key, name: post_name(call.post.0), boot: Boot(0), join_key: id };
-        let none = Vouchers::default();
+        let of_front = self.root.as_ref().and_then(|root| root.forest.vouched(&id)).unwrap_or_default();
         let (key, vouchers) = match (self.agents.get(&callee), &self.root) {
             (Some(agent), _) => (agent.key, &agent.vouchers),
-            (None, Some(root)) => (self.key.public(), root.front.vouchers()),
-            (None, None) => (call.ancestor.key, &none),
+            (None, Some(_)) => (self.key.public(), &of_front),
+            (None, None) => (call.ancestor.key, &of_front),
         };
         key == call.ancestor.key
             && vouchers.secret(&id).is_some_and(|secret| *secret == call.ancestor.secret)

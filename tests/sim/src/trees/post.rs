@@ -37,6 +37,8 @@ pub(super) struct Agent {
     pub(super) place: Place,
     pub(super) process: ProcessId,
     pub(super) level: u8,
+    /// Whose own tree it is in.
+    pub(super) job: Option<JobId>,
     pub(super) key: PublicKey,
     pub(super) address: Option<SocketAddr>,
     pub(super) clock: Clock,
@@ -45,6 +47,8 @@ pub(super) struct Agent {
     pub(super) vouchers: Vouchers,
     /// Children, at most.
     pub(super) limit: usize,
+    /// Jobs of whose units others tell.
+    pub(super) apart: Rc<RefCell<Vec<JobId>>>,
     runtime: Runtime,
     coming: Coming,
     leaving: Leaving,
@@ -58,6 +62,9 @@ pub(super) struct Agent {
 /// What tells of a machine and its units.
 struct Sensor {
     units: Units,
+    /// Of this job alone, or of all but those of whose units others tell, and of the machine.
+    job: Option<JobId>,
+    apart: Rc<RefCell<Vec<JobId>>>,
     told: BTreeSet<JobId>,
     outputs: [Option<usize>; 2],
 }
@@ -73,8 +80,16 @@ impl Stage for Sensor {
 
     fn told(&mut self, word: &Word, context: &mut Context<'_>) -> Result<(), String> {
         let (Word::Fired(_), [Some(system), Some(job)]) = (word, self.outputs) else { return Ok(()) };
-        context.emit(system, |message| message.put_number(ids::of(Metric::Memory), 4_096));
-        let units = self.units.borrow();
+        if self.job.is_none() {
+            context.emit(system, |message| message.put_number(ids::of(Metric::Memory), 4_096));
+        }
+        let (all, apart) = (self.units.borrow(), self.apart.borrow());
+        let is_told = |of: &JobId| match self.job {
+            None => !apart.contains(of),
+            Some(job) => job == *of && apart.contains(of),
+        };
+        let units: BTreeMap<_, _> =
+            all.iter().map(|(job, count)| (*job, *count)).filter(|(job, _)| is_told(job)).collect();
         let over = self.told.iter().filter(|job| !units.contains_key(job)).map(|job| (*job, 0));
         for (of, count) in units.iter().map(|(job, count)| (*job, *count)).chain(over) {
             context.emit(job, |message| {
@@ -94,7 +109,7 @@ impl Agent {
     /// An agent that begins.
     pub(super) fn new(
         (who, place, process): (Who, Place, ProcessId),
-        (level, key, address): (u8, PublicKey, Option<SocketAddr>),
+        (level, job, key, address): (u8, Option<JobId>, PublicKey, Option<SocketAddr>),
         clock: Clock,
         units: &Units,
     ) -> Self {
@@ -106,6 +121,7 @@ impl Agent {
             place,
             process,
             level,
+            job,
             key,
             address,
             clock,
@@ -113,6 +129,7 @@ impl Agent {
             ring,
             vouchers,
             limit: 0,
+            apart: Rc::default(),
             runtime,
             coming,
             leaving,
@@ -131,7 +148,8 @@ impl Agent {
         }
         if self.level == 0 {
             let (told, outputs) = (BTreeSet::new(), [None; 2]);
-            self.add(SENSOR, Box::new(Sensor { units: Rc::clone(units), told, outputs }), SENSOR);
+            let (units, job, apart) = (Rc::clone(units), self.job, Rc::clone(&self.apart));
+            self.add(SENSOR, Box::new(Sensor { units, job, apart, told, outputs }), SENSOR);
         } else {
             let (coming, late) = (Rc::clone(&self.coming), Rc::clone(&self.late));
             self.add(DOWN, Box::new(Down::new(coming)), DOWN);

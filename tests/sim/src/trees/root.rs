@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use starfarm_agent_core::{Picture, Triples, without_others};
 use starfarm_overlay_core::children::Children;
-use starfarm_overlay_core::front::Front;
+use starfarm_overlay_core::forest::Forest;
 use starfarm_overlay_core::ring::Ring;
 use starfarm_protocol::link::{Data, Table};
 use starfarm_protocol::orders::PostId;
@@ -27,7 +27,7 @@ pub(super) struct Root {
     pub(super) who: Who,
     pub(super) incarnation: u32,
     pub(super) clock: Clock,
-    pub(super) front: Front,
+    pub(super) forest: Forest,
     pub(super) picture: Picture,
     pub(super) children: Children,
     pub(super) ring: Ring,
@@ -44,7 +44,7 @@ impl Root {
     /// A post that the front knows, and of which it has not heard one that tells of it. A scheduler that has started again does
     /// not know who was above whom before.
     pub(super) fn wrongly_refused(&self, about: PostId) -> Option<PostId> {
-        Some(about).filter(|about| self.incarnation == 1 && self.front.post(*about).is_some())
+        Some(about).filter(|about| self.incarnation == 1 && self.forest.post(*about).is_some())
     }
 
     /// A child has told something: whether any of it was news, and a post of which it should be heard and was not.
@@ -52,7 +52,7 @@ impl Root {
         let Ok(triples) = Triples::read(data.triples) else { return (false, None) };
         let refused = Cell::new(None);
         let own = without_others(triples, |about| {
-            let may_speak = self.front.may_speak(child, about, now_us);
+            let may_speak = self.forest.may_speak(child, about, now_us);
             if !may_speak {
                 refused.set(self.wrongly_refused(about));
             }
@@ -64,7 +64,7 @@ impl Root {
 
     /// A child has gone: what a CP told of jobs those tell who were below it.
     pub(super) fn on_gone(&mut self, post: PostId) {
-        if self.front.tells_for_others(post) {
+        if self.forest.tells_for_others(post) {
             self.picture.forget_child(post);
         }
     }

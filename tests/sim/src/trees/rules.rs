@@ -11,7 +11,7 @@
 //!
 //! T4, that no agent's end changes what becomes of a unit, is for real processes to show: agents share nothing with units.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use starfarm_overlay_core::front::Front;
 use starfarm_overlay_core::pipe::LinkId;
@@ -93,24 +93,32 @@ impl Trees {
     /// No faults any more, and everything has had its time.
     pub(super) fn at_rest(&mut self) -> Result<(), Broken> {
         let root = self.root.as_ref().expect("a scheduler runs at rest");
-        let front = &root.front;
+        let forest = &root.forest;
         let live: Vec<_> = (0..self.nodes.len()).filter(|number| self.nodes[*number].is_up).collect();
-        rule(front.state() == TreeState::Live || live.is_empty(), "at rest the tree is live", || {
-            format!("{:?}: {}", front.state(), self.orphans(front))
-        })?;
-        let back_ends = front.posts().filter(|(_, post)| post.level == 0).count();
+        let farm = forest.farm();
+        let back_ends = farm.back_ends().count();
         rule(back_ends == live.len(), "at rest each node has a back end", || {
             format!("{back_ends} for {} nodes", live.len())
         })?;
-        let posts = front.posts().chain(front.roots()).count();
+        let own = || forest.own().map(|(_, front)| front);
+        let fronts = || std::iter::once(farm).chain(own());
+        for front in fronts().filter(|front| front.posts().count() > 0) {
+            rule(front.state() == TreeState::Live, "at rest the trees are live", || {
+                format!("{:?}: {}", front.state(), self.orphans(front))
+            })?;
+            self.fans(front)?;
+        }
+        self.own_trees_are_right(&live)?;
+        let posts = fronts().flat_map(|front| front.posts().chain(front.roots())).count();
         rule(self.agents.len() == posts, "at rest there is a process for each post and no other", || {
             format!("{} for {posts}", self.agents.len())
         })?;
         let mut planned = BTreeMap::<_, usize>::new();
-        front.posts().for_each(|(_, post)| *planned.entry(post.parent).or_default() += 1);
+        let all = fronts().flat_map(|front| front.posts());
+        all.for_each(|(_, post)| *planned.entry(post.parent).or_default() += 1);
         for (who, agent) in &self.agents {
             let id = agent.member.post();
-            let parent = id.and_then(|id| front.post(id)?.parent);
+            let parent = id.and_then(|id| forest.post(id)?.parent);
             let said = || format!("{id:?}: {:?}, and not {parent:?}", agent.member.parent());
             rule(
                 id.is_some() && agent.member.parent() == parent,
@@ -128,8 +136,26 @@ impl Trees {
             watches(&agent.ring)?;
         }
         watches(&root.ring)?;
-        self.fans(front)?;
         self.is_whole(&live)
+    }
+
+    /// The jobs that are to have trees have them, with a back end on each node that runs the job, and no others do.
+    fn own_trees_are_right(&self, live: &[usize]) -> Result<(), Broken> {
+        let forest = &self.root.as_ref().expect("it was asked for").forest;
+        let have: BTreeSet<_> = forest.own().map(|(job, _)| job).collect();
+        let is_right = have.is_subset(&self.own_trees)
+            && self.own_trees.iter().all(|job| have.contains(job) || self.jobs[job].is_empty());
+        rule(is_right, "at rest those jobs have trees that are to", || {
+            format!("{have:?}, and not {:?}", self.own_trees)
+        })?;
+        for job in have {
+            let on = self.jobs[&job].iter().filter(|number| live.contains(number));
+            let lacks: Vec<_> = on.filter(|number| self.post_on(**number, Some(job)).is_none()).collect();
+            rule(lacks.is_empty(), "at rest each node of a job is in its tree", || {
+                format!("{job:?}: {lacks:?}")
+            })?;
+        }
+        Ok(())
     }
 
     /// Posts that are not where they should be.
@@ -181,7 +207,7 @@ impl Trees {
         let root = self.root.as_ref().expect("it was asked for");
         let now_us = root.clock.shows(self.now_us);
         for number in live {
-            let post = self.post_on(*number).expect("each node has a back end");
+            let post = self.post_on(*number, None).expect("each node has a back end");
             let is_seen = root.picture.machine(post, now_us).is_some();
             rule(is_seen, "at rest the picture has all machines", || {
                 let of = self.agents.values().find(|agent| agent.member.post() == Some(post));

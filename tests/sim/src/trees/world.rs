@@ -72,6 +72,8 @@ pub(super) struct Trees {
     pub(super) doubts: BTreeMap<String, u64>,
     /// Jobs that run, and on which nodes.
     pub(super) jobs: BTreeMap<JobId, BTreeSet<usize>>,
+    /// Those of them that are to have a tree of their own.
+    pub(super) own_trees: BTreeSet<JobId>,
     pub(super) started: u64,
     /// No fault comes after this.
     pub(super) quiet_us: u64,
@@ -104,6 +106,7 @@ impl Trees {
             table: Table::default(),
             doubts: BTreeMap::new(),
             jobs: BTreeMap::new(),
+            own_trees: BTreeSet::new(),
             started: 0,
             quiet_us: model.faults_s * SECOND_US,
         }
@@ -177,9 +180,9 @@ impl Trees {
         }
     }
 
-    /// The back end of a node that runs, if it does.
-    pub(super) fn post_on(&self, number: usize) -> Option<PostId> {
+    /// The back end of a node that runs, if it does: that of the farm's tree, or of the job's.
+    pub(super) fn post_on(&self, number: usize, job: Option<JobId>) -> Option<PostId> {
         let agents = self.nodes[number].agents.values().filter_map(|who| self.agents.get(who));
-        agents.filter(|agent| agent.level == 0).find_map(|agent| agent.member.post())
+        agents.filter(|agent| agent.level == 0 && agent.job == job).find_map(|agent| agent.member.post())
     }
 }

@@ -17,6 +17,7 @@ fn told(post: u64, (kind, level): (PostKind, u8), key: Option<PublicKey>) -> Pos
         post: PostId(post),
         kind,
         level,
+        job: None,
         state: PostState::Reported,
         parent: Some(PostId::FRONT),
         key,
@@ -27,7 +28,7 @@ fn told(post: u64, (kind, level): (PostKind, u8), key: Option<PublicKey>) -> Pos
 
 fn report(farm: &mut Farm, n: u64, links: bool, posts: Vec<PostReport>) -> Orders {
     let host = Host { name: format!("host-{n}"), id: n };
-    let report = Report { heard: 0, host, links, reacts: false, posts };
+    let report = Report { heard: 0, host, links, reacts: false, own_trees: true, posts };
     farm.front.on_report(node(n), &format!("node-{n}"), &report, farm.now_us)
 }
 

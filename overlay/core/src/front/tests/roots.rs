@@ -123,7 +123,7 @@ fn a_second_root_that_nobody_can_call_goes_to_another_node() {
     let lost = |news: &PostNews| matches!(news, PostNews::Lost { why: PostLoss::OutOfReach, .. });
     assert_eq!(news.iter().filter(|news| lost(news)).count(), 1, "{news:?}");
     // The node carries CPs all the same.
-    assert!(farm.front.nodes[&node(0)].takes_cps(farm.now_us));
+    assert!(farm.front.nodes[&node(0)].takes_cps(1_000, farm.now_us));
     doubt(&mut farm, true, &[5 * SECOND_US, 15 * SECOND_US]);
     assert_eq!(roots(&farm).0, Some(2));
     // Nobody else could take it.
