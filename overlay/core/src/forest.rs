@@ -118,16 +118,12 @@ impl Forest {
 
     /// A report without posts whose numbers are those of another tree's posts, and without any that is told of twice.
     fn without_others(&self, report: &Report) -> Report {
-        let mut told = BTreeSet::new();
-        let is_its = |post: &PostReport| {
-            told.insert(post.post)
-                && self.fronts().all(|front| front.job() == post.job || front.post(post.post).is_none())
+        let (mut told, mut posts) = (BTreeSet::new(), report.posts.clone());
+        let is_others = |post: &PostReport| {
+            self.fronts().any(|front| front.job() != post.job && front.post(post.post).is_some())
         };
-        let posts = report.posts.iter().cloned().filter({
-            let mut is_its = is_its;
-            move |post| is_its(post)
-        });
-        Report { posts: posts.collect(), host: report.host.clone(), ..*report }
+        posts.retain(|post| told.insert(post.post) && !is_others(post));
+        Report { posts, host: report.host.clone(), ..*report }
     }
 
     /// Trees that a front before this one has planned, and of which the node has posts, as far as they are still wanted.
