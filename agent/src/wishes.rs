@@ -20,6 +20,8 @@ pub(crate) struct Wishes {
     pub(crate) table: Table,
     /// Jobs that have stages of their own.
     own: BTreeSet<JobId>,
+    /// It is this post's turn to tell of its job.
+    has_turn: bool,
 }
 
 impl Wishes {
@@ -70,8 +72,12 @@ impl Wishes {
             let wish = jobs.get(&job).copied().unwrap_or(all);
             set(runtime, UNITS, "metrics", mask(wish).to_string(), now_us)?;
             // Until then the post of the farm's tree tells of them.
-            let is_its_turn = order.apart.contains(&job);
-            let period_us = if is_its_turn { wish.period_us } else { 0 };
+            let has_turn = order.apart.contains(&job);
+            if !std::mem::replace(&mut self.has_turn, has_turn) && has_turn {
+                // That one says with its next wave that it tells of them no more.
+                set(runtime, UNITS, "prepare", String::new(), now_us)?;
+            }
+            let period_us = if has_turn { wish.period_us } else { 0 };
             return timer(runtime, (TIMER, period_us), &[UNITS], now_us);
         }
         doors.metrics.set(mask(all));

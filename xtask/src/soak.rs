@@ -163,6 +163,22 @@ const SOAKS: &[Soak] = &[
         ],
     },
     Soak {
+        name: "tree-kills",
+        why: "40 nodes in trees of fan-out 4 whose agents, workers and scheduler are killed for 10 minutes; a quarter of an hour",
+        cargo: &[
+            "build --release --workspace --bins",
+            "run --release -p starfarm-e2e --bin starfarm-torture -- tree",
+        ],
+    },
+    Soak {
+        name: "tree-loss",
+        why: "a tree on 8 machines whose cables lose 5 % each way: no false alarm in an hour, as root",
+        cargo: &[
+            "build --release --workspace --bins",
+            "run --release -p starfarm-e2e --bin starfarm-torture -- tree-loss",
+        ],
+    },
+    Soak {
         name: "wicked",
         why: "each attack of a rightful key beside an honest worker, then strangers at the ports; half an hour",
         cargo: &[

@@ -17,6 +17,7 @@
 //! other can point it elsewhere. Until then it says nothing. `only`, a job's number, or `all-but`, the numbers of several: of which
 //! jobs it tells; `metrics`: which, by their bits. Jobs with a period of their own have a stage of their own. `apart`, the numbers of
 //! several: of their units another post of the node tells, in a tree of their own; what their programs say comes from here, as of no units.
+//! `prepare`: the next look says nothing, and the one after it knows what was used since then.
 
 mod family;
 mod proc;
@@ -60,6 +61,7 @@ pub fn stage(proc: &Path) -> Box<dyn Stage> {
         apart,
         silent: BTreeSet::new(),
         metrics,
+        prepares: false,
     }))
 }
 
@@ -85,6 +87,8 @@ struct Units {
     silent: BTreeSet<JobId>,
     /// Which metrics it tells: bit n is the metric with number n.
     metrics: u64,
+    /// The next look is for the one after it alone.
+    prepares: bool,
 }
 
 /// Some jobs.
@@ -169,6 +173,7 @@ impl Measure for Units {
             self.accounts = Accounts::default();
             return;
         }
+        let is_told = !std::mem::take(&mut self.prepares);
         let Self { accounts, processes, records, jobs, apart, silent, metrics, cards, .. } = self;
         let cards = cards.as_deref().and_then(accelerators::read);
         let cards = cards.map(|cards| of_cards(&cards, records)).unwrap_or_default();
@@ -178,7 +183,7 @@ impl Measure for Units {
             Runs::Thread(number) => Used { cpu_us: processes.thread_cpu_us(number), ..Used::default() },
             Runs::Nothing | Runs::Somewhere => Used::default(),
         });
-        for usage in usages.iter().filter(|usage| jobs.has(usage.job)) {
+        for usage in usages.iter().filter(|usage| is_told && jobs.has(usage.job)) {
             if apart.contains(&usage.job) {
                 let tells = usage.units > 0 && program::tells(usage.job, now_us);
                 let is_said = if tells { silent.remove(&usage.job) } else { silent.insert(usage.job) };
@@ -221,6 +226,10 @@ impl Measure for Units {
             }
             "apart" => {
                 self.set_apart(numbers(value)?);
+                Ok(())
+            }
+            "prepare" => {
+                self.prepares = true;
                 Ok(())
             }
             "metrics" => {

@@ -147,6 +147,18 @@ fn units_of_a_job_that_is_told_of_elsewhere_are_none_here() {
 }
 
 #[test]
+fn a_look_that_prepares_the_next_says_nothing() {
+    let (tree, mut board) = (farm(), Board::new(1));
+    let mut bench = units_at(tree.path(), &board);
+    board.run(0, (7, 0), 100);
+    put(&tree, &[process(100, 50, 10)]);
+    bench.set("prepare", "").unwrap();
+    assert_eq!(bench.wave(1), []);
+    put(&tree, &[process(100, 50, 20)]);
+    assert_eq!(cpu(&bench.said(2)), Some(100_000));
+}
+
+#[test]
 fn what_a_process_used_is_not_lost_when_its_parent_has_waited_for_it() {
     let (tree, mut board) = (farm(), Board::new(1));
     board.run(0, (7, 3), 100);

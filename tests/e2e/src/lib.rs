@@ -43,7 +43,7 @@ pub use binaries::binary;
 pub use bulk::BulkClient;
 pub use farm::{Farm, program, worker_args};
 pub use patience::{GUARD, until, until_some};
-pub use process::{Daemon, alive, end, run, run_within, running_with};
+pub use process::{Daemon, alive, end, resident_kib, run, run_within, running_with, send};
 pub use pty::Pty;
 pub use reply::{Reply, each_done_once, stdouts, units};
 pub use rustix::process::{Pid, Signal};

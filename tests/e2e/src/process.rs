@@ -163,6 +163,21 @@ pub fn alive(pid: u32) -> bool {
     !matches!(state, None | Some('Z' | 'X'))
 }
 
+/// Sends a signal to a process that is there.
+#[track_caller]
+pub fn send(signal: Signal, pid: u32) {
+    let process = i32::try_from(pid).ok().and_then(Pid::from_raw).expect("that is a process's number");
+    kill_process(process, signal).expect("the process is there");
+}
+
+/// Memory of a process that is in the machine's, in KiB.
+#[track_caller]
+pub fn resident_kib(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("the process is there");
+    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("it has some");
+    resident.trim().trim_end_matches(" kB").parse().expect("it is a number")
+}
+
 /// Processes whose command line holds `text`, such as a directory of the test's own; not the test itself.
 pub fn running_with(text: &str) -> Vec<u32> {
     let own = std::process::id();

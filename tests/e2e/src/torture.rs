@@ -10,6 +10,7 @@
 //! | `director` | the course of a run: what happens when |
 //! | `restart` | how long a farm is without its scheduler |
 //! | `report` | what is told of a run |
+//! | `trees` | the monitoring trees, under kills and under loss |
 //!
 //! A violation panics with all that is known. Nothing here looks into the farm's files but by `starfarm
 //! audit`.
@@ -20,6 +21,7 @@ mod promise;
 mod report;
 mod restart;
 mod stage;
+mod trees;
 mod work;
 
 pub use director::run;
@@ -27,6 +29,7 @@ pub use plan::{Kind, Plan};
 pub use report::{Report, middle};
 pub use restart::{RestartReport, Restarts, restarts};
 pub use stage::Stage;
+pub use trees::{Kills, KillsReport, kills, loss};
 
 /// A count of units, which travels as text.
 pub(crate) fn number(job: &serde_json::Value, key: &str) -> u64 {

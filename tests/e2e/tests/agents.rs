@@ -7,7 +7,10 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
-use starfarm_e2e::{Farm, Reply, Signal, alive, program, run, running_with, until, until_some, worker_args};
+use starfarm_e2e::{
+    Farm, Reply, Signal, alive, program, resident_kib, run, running_with, send, until, until_some,
+    worker_args,
+};
 
 /// Writes a file below the farm's folder.
 fn write(farm: &Farm, name: &str, text: &str) -> PathBuf {
@@ -65,10 +68,6 @@ fn agent(farm: &Farm) -> Option<u32> {
     of_farm.into_iter().find(is_agent)
 }
 
-fn kill(pid: u32) {
-    rustix::process::kill_process(rustix::process::Pid::from_raw(pid as i32).unwrap(), Signal::KILL).unwrap();
-}
-
 const SERVICE: &str = "[[service]]\nname = \"switch\"\nprogram = [\"./switch.sh\"]\n";
 
 #[test]
@@ -93,7 +92,7 @@ fn a_service_that_ends_is_started_again_and_what_it_said_is_forgotten() {
     until("it runs for the second time", || figure(&farm, "switch.runs") == Some(1.0));
     // Somebody kills it.
     let again = until_some("it is there", || runs(&farm, "switch.sh").first().copied());
-    kill(again);
+    send(Signal::KILL, again);
     until("it runs again", || figure(&farm, "switch.runs") == Some(2.0));
 }
 
@@ -119,9 +118,7 @@ fn whatever_a_service_prints_the_agent_goes_on() {
     until("the flood is heard", || figure(&farm, "flood.flood") == Some(1.0));
     until("some of many names are", || figure(&farm, "names.name1") == Some(1.0));
     until("what comes behind bytes that are no lines is", || figure(&farm, "binary.a") == Some(1.0));
-    let status = std::fs::read_to_string(format!("/proc/{before}/status")).unwrap();
-    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap().trim();
-    let kib: u64 = resident.trim_end_matches(" kB").trim().parse().unwrap();
+    let kib = resident_kib(before);
     assert!(kib < 64 << 10, "the agent has {kib} KiB");
     let shown = farm.ask(&["monitor", "show", "--node", "w1"]);
     let named = shown["series"].as_array().unwrap();
@@ -140,7 +137,7 @@ fn services_end_with_their_agent_and_their_worker() {
     let before = runs(&farm, "switch.sh");
     assert!(before.len() >= 2, "{before:?}");
     let agent = agent(&farm).unwrap();
-    kill(agent);
+    send(Signal::KILL, agent);
     until("they end with the agent", || !before.iter().any(|pid| alive(*pid)));
     until("the next agent has its own", || runs(&farm, "switch.sh").len() >= 2);
     farm.workers[0].kill();
@@ -249,10 +246,10 @@ fn an_agents_graph_is_shown_and_drawn() {
     let nobody = farm.cli(&["monitor", "graph", "w9"]);
     nobody.exits(4).says(&["no agent of a node `w9` is in the tree"]);
     // One that is stopped does not answer.
-    let pid = rustix::process::Pid::from_raw(agent(&farm).unwrap() as i32).unwrap();
-    rustix::process::kill_process(pid, Signal::STOP).unwrap();
+    let pid = agent(&farm).unwrap();
+    send(Signal::STOP, pid);
     let silent = farm.cli(&["monitor", "graph", "w1"]);
-    rustix::process::kill_process(pid, Signal::CONT).unwrap();
+    send(Signal::CONT, pid);
     silent.exits(6).says(&["the agent of w1 did not answer within 2 s"]);
 }
 

@@ -9,7 +9,7 @@ use std::time::Instant;
 use serde_json::Value;
 use starfarm_e2e::machines::Machines;
 use starfarm_e2e::power::Disk;
-use starfarm_e2e::{Farm, Signal, running_with, skip, until, until_some};
+use starfarm_e2e::{Farm, Signal, running_with, send, skip, until, until_some};
 
 /// A program that notes for what it was run.
 struct Pager {
@@ -86,8 +86,7 @@ fn a_disk_that_fills_is_an_alarm_a_program_runs_once_and_the_node_is_drained() {
     assert!(why.contains("disk, critical: "), "{why}");
     // Whoever told of it ends, and tells of it again; so does whoever ran the program.
     for agent in agents(farm.temp().path()) {
-        let pid = rustix::process::Pid::from_raw(agent).unwrap();
-        rustix::process::kill_process(pid, Signal::KILL).unwrap();
+        send(Signal::KILL, agent as u32);
     }
     until("another process tells of it", || {
         disk_alarm(&farm).is_some_and(|again| again["id"] != alarm["id"] && again["reacted"] == true)
@@ -200,7 +199,7 @@ fn a_program_runs_once_whatever_becomes_of_the_second_root() {
         until_some("the second root runs", || second_root(&farm))
     };
     let kill = |pid: i32| {
-        rustix::process::kill_process(rustix::process::Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+        send(Signal::KILL, pid as u32);
         until("another process has its place", || second_root(&farm).is_some_and(|other| other != pid));
     };
     for episode in 1..=3 {

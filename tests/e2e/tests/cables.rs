@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use serde_json::Value;
 use starfarm_e2e::machines::Machines;
-use starfarm_e2e::{Farm, Signal, each_done_once, has, skip, until, until_some};
+use starfarm_e2e::{Farm, Signal, each_done_once, has, send, skip, until, until_some};
 
 /// Nodes that have a post of such a kind.
 fn nodes_with(tree: &Value, kinds: &[&str]) -> Vec<String> {
@@ -110,13 +110,12 @@ fn a_tree_lives_with_loss_a_firewall_and_a_translated_address() {
     let tree = farm.ask(&["tree"]);
     let carrier = nodes_with(&tree, &["ibe"])[0].clone();
     let of = |post: &&Value| post["kind"] == "ibe" && post["node"] == carrier.as_str();
-    let pid = tree["posts"].as_array().unwrap().iter().find(of).unwrap()["pid"].as_i64().unwrap();
-    let pid = rustix::process::Pid::from_raw(pid as i32).unwrap();
-    rustix::process::kill_process(pid, Signal::KILL).unwrap();
+    let pid = tree["posts"].as_array().unwrap().iter().find(of).unwrap()["pid"].as_u64().unwrap() as u32;
+    send(Signal::KILL, pid);
     // Those below it may not reach it for so long that it stands elsewhere then.
     until("another process has the post, or another post has its place", || {
         let tree = farm.ask(&["tree"]);
-        let is_old = |post: &Value| post["pid"].as_i64() == Some(i64::from(pid.as_raw_nonzero().get()));
+        let is_old = |post: &Value| post["pid"] == pid;
         !tree["posts"].as_array().unwrap().iter().any(|post| of(&post) && is_old(post))
     });
     until_live(&farm, 7);

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::Value;
 use starfarm_e2e::{
-    Daemon, Farm, Pid, Reply, Signal, TempDir, a_device, end, program, run, running_with, units, until,
+    Daemon, Farm, Reply, Signal, TempDir, a_device, end, program, run, running_with, send, units, until,
     until_some, worker_args,
 };
 
@@ -55,7 +55,7 @@ fn a_host_that_is_killed_or_hangs_costs_no_unit() {
     let id = farm.submit_text(&search(2, ""));
     for signal in [Signal::KILL, Signal::STOP] {
         let host = until_some("a host runs", || hosts(farm.temp().path()).first().copied());
-        rustix::process::kill_process(Pid::from_raw(host.cast_signed()).unwrap(), signal).unwrap();
+        send(signal, host);
         until("it is noticed", || !hosts(farm.temp().path()).contains(&host));
     }
     farm.wait(&id).exits(0);
@@ -97,7 +97,7 @@ fn a_host_that_does_not_read_its_job_is_noticed() {
         &format!("targets_file = {list:?}\ntarget_seconds = 0.05"),
     ));
     let host = until_some("a host runs", || hosts(farm.temp().path()).first().copied());
-    rustix::process::kill_process(Pid::from_raw(host.cast_signed()).unwrap(), Signal::STOP).unwrap();
+    send(Signal::STOP, host);
     farm.wait(&id).exits(0);
     assert_eq!(units(&farm.results(&id)["hits"]), [26_u128.pow(5) - 1]);
 }

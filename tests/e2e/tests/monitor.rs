@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use serde_json::Value;
-use starfarm_e2e::{Farm, Signal, alive, each_done_once, running_with, until, until_some};
+use starfarm_e2e::{Farm, Signal, alive, each_done_once, running_with, send, until, until_some};
 
 /// Keeps a core busy until the test is over.
 fn busy(farm: &Farm) -> String {
@@ -91,8 +91,7 @@ fn an_agent_that_is_killed_comes_back_and_no_task_notices() {
     until("the job is seen", || farm.job(&id)["usage"]["from"] == 1);
     let before = agents(&farm);
     assert_eq!(before.len(), 1, "one agent a node");
-    let pid = rustix::process::Pid::from_raw(before[0] as i32).unwrap();
-    rustix::process::kill_process(pid, Signal::KILL).unwrap();
+    send(Signal::KILL, before[0]);
     until("another agent is there", || {
         agents(&farm).first().is_some_and(|agent| *agent != before[0]) && !alive(before[0])
     });
@@ -196,8 +195,7 @@ fn a_communication_process_that_is_killed_costs_a_moment_of_the_picture() {
     for kind in ["ibe", "cp"] {
         let before = farm.ask(&["tree"]);
         let (post, _, _, pid) = posts(&before, kind)[0].clone();
-        rustix::process::kill_process(rustix::process::Pid::from_raw(pid as i32).unwrap(), Signal::KILL)
-            .unwrap();
+        send(Signal::KILL, pid);
         until("another process holds the post", || {
             let tree = farm.ask(&["tree"]);
             posts(&tree, kind).iter().any(|(id, _, _, other)| *id == post && *other != pid && alive(*other))
@@ -422,10 +420,7 @@ while os.path.exists(sys.argv[1]):
     assert!(text.contains("temperature"), "{text}");
     // Whoever hears them starts again.
     let before = agents(&farm);
-    for agent in &before {
-        let pid = rustix::process::Pid::from_raw(*agent as i32).unwrap();
-        rustix::process::kill_process(pid, Signal::KILL).unwrap();
-    }
+    before.iter().for_each(|agent| send(Signal::KILL, *agent));
     until("another process hears them", || {
         let job = farm.job(&id);
         let is_new = job["usage"]["age_seconds"].as_f64().is_some_and(|age| age < 1.5);

@@ -116,7 +116,8 @@ fn no_unit_is_lost_or_doubled_whoever_is_killed() {
     farm.wait(&id).exits(0);
     assert_eq!(written(&farm, &id), expected(1_500));
     let starts = pids(&dir, "cases.py");
-    assert!(starts.len() > 4, "it was started anew each time: {starts:?}");
+    // One that is killed before it has started its program starts none.
+    assert!(starts.len() > 2, "it was started anew: {starts:?}");
     until("none is left", || starts.iter().all(|pid| !alive(*pid)));
     farm.kill_scheduler();
     let audit = farm.cli(&["audit", farm.state().to_str().unwrap(), "--outputs"]);

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use starfarm_e2e::{Daemon, Farm, Signal, alive, until, until_some};
+use starfarm_e2e::{Daemon, Farm, Signal, alive, send, until, until_some};
 
 fn is_measured(farm: &Farm, name: &str) -> bool {
     let nodes = farm.ask(&["nodes"]);
@@ -67,9 +67,9 @@ fn what_befalls_the_tree_is_in_the_log() {
         let ibe = posts.iter().find(|post| post["kind"] == "ibe" && post["children"] == 2).cloned();
         ibe.filter(|_| tree["tree"]["state"] == "live")
     });
-    let pid = ibe["pid"].as_u64().unwrap() as i32;
-    rustix::process::kill_process(rustix::process::Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
-    until("its process is gone", || !alive(pid as u32));
+    let pid = ibe["pid"].as_u64().unwrap() as u32;
+    send(Signal::KILL, pid);
+    until("its process is gone", || !alive(pid));
     let is_it = |entry: &Value| entry["post"] == ibe["post"];
     until("the log has its loss and its return", || {
         let lost = farm.logged("tree_lost");

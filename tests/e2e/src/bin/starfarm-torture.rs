@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
 use starfarm_e2e::hostile::hostile;
-use starfarm_e2e::torture::{self, Kind, Plan, Restarts};
+use starfarm_e2e::torture::{self, Kills, Kind, Plan, Restarts};
 
 /// Kills, stops and cuts a farm of real processes while a job runs, and checks that all of it is exact.
 #[derive(Parser, Debug)]
@@ -34,6 +34,9 @@ struct Args {
     /// Kills of the scheduler
     #[arg(long)]
     scheduler_kills: Option<usize>,
+    /// How long a run of the monitoring trees takes
+    #[arg(long)]
+    seconds: Option<u64>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -50,6 +53,10 @@ enum Name {
     Restart,
     /// Forged, replayed, stale and wrong-role datagrams
     Hostile,
+    /// The monitoring trees, whose agents, workers and scheduler are killed
+    Tree,
+    /// The monitoring tree where cables lose a twentieth
+    TreeLoss,
 }
 
 /// Of what is computed, so much may be computed twice at 20 % loss.
@@ -60,6 +67,11 @@ fn main() {
     let mut plan = match (args.kind, args.quick) {
         (Name::Restart, _) => return restart(&args),
         (Name::Hostile, _) => return println!("{}", hostile(args.units.unwrap_or(1_000_000) / 4)),
+        (Name::Tree, _) => return println!("{}", torture::kills(&trees(&args))),
+        (Name::TreeLoss, _) => {
+            let told = torture::loss(args.seconds.unwrap_or(3_600));
+            return println!("{}", told.expect("network namespaces need root"));
+        }
         (Name::Search, true) => Plan::quick(Kind::Search),
         (Name::Search, false) => Plan::full(Kind::Search),
         (Name::Command, true) => Plan::quick(Kind::Command),
@@ -79,6 +91,11 @@ fn main() {
     println!("{report}");
     let waste = report.waste().filter(|_| args.kind == Name::Waste);
     assert!(waste.is_none_or(|waste| waste <= WASTE_MAX), "more than a tenth was computed twice");
+}
+
+fn trees(args: &Args) -> Kills {
+    let (workers, seconds) = (args.workers.unwrap_or(40), args.seconds.unwrap_or(600));
+    Kills { workers, fanout: 4, seconds, seed: args.seed }
 }
 
 fn restart(args: &Args) {
