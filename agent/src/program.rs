@@ -37,6 +37,10 @@ const NAMES_MAX: usize = 256;
 const DATAGRAM_BYTES_MAX: usize = 64 << 10;
 /// Datagrams of one socket that are taken in a row: others have their turn then.
 const BATCH: usize = 256;
+/// And bytes of these: whoever says a lot costs the waves of others no time.
+const BATCH_BYTES: usize = 64 << 10;
+/// How often it is looked for names that are old, where there is no room for another, in microseconds.
+const LOOK_US: u64 = 1_000_000;
 /// A figure that was not said again for so long is not known any more, in microseconds.
 const FRESH_US: u64 = 60_000_000;
 /// A job of which nothing was said for so long has no socket any more; its next program asks for another.
@@ -58,6 +62,8 @@ pub(crate) fn take_lost() -> u32 {
 #[derive(Default)]
 struct Said {
     figures: BTreeMap<String, Figure>,
+    /// When it was looked at last which of them are old, where there was no room for another.
+    looked_us: u64,
 }
 
 impl Said {
@@ -186,11 +192,16 @@ impl Program {
         for (job, of) in &mut self.sockets {
             // Nobody is woken again for what was there before: a whole batch leaves more to be looked for.
             let mut next = Next::After(0);
+            let mut bytes = 0;
             for _ in 0..BATCH {
+                if bytes >= BATCH_BYTES {
+                    break;
+                }
                 let Ok((length, sender)) = sender::receive(&of.socket, &mut self.buffer) else {
                     next = Next::WhenReadable;
                     break;
                 };
+                bytes += length;
                 of.said_us = now_us;
                 self.not_taken += take(*job, &self.buffer[..length], now_us, |text| {
                     self.events.tell((*job, units.of(sender, *job)), text, context);
@@ -229,7 +240,7 @@ impl Program {
 fn take(job: JobId, datagram: &[u8], now_us: u64, mut tell: impl FnMut(&str)) -> u64 {
     let mut not_taken = 0;
     SAID.with_borrow_mut(|said| {
-        let figures = &mut said.entry(job).or_default().figures;
+        let Said { figures, looked_us } = said.entry(job).or_default();
         for line in datagram.split(|byte| *byte == b'\n') {
             match trace::text(line) {
                 Some(Ok(text)) => {
@@ -252,7 +263,11 @@ fn take(job: JobId, datagram: &[u8], now_us: u64, mut tell: impl FnMut(&str)) ->
             };
             let name = format!("job.{name}");
             if figures.len() >= NAMES_MAX && !figures.contains_key(&name) {
-                figures.retain(|_, figure| figure.at_us.saturating_add(FRESH_US) > now_us);
+                // Not for each of a million names.
+                if now_us.abs_diff(*looked_us) >= LOOK_US {
+                    *looked_us = now_us;
+                    figures.retain(|_, figure| figure.at_us.saturating_add(FRESH_US) > now_us);
+                }
                 if figures.len() >= NAMES_MAX {
                     not_taken += 1;
                     continue;

@@ -1,4 +1,4 @@
-//! What strangers pour into the monitor's ports: it costs nobody anything.
+//! What strangers and careless programs pour into the monitor: it costs their own figures, and nobody else anything.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
@@ -15,6 +15,75 @@ const RESIDENT_KIB: u64 = 64 << 10;
 /// Strangers that call, and those of them that stay.
 const CALLERS: usize = 10_000;
 const STAY: usize = 2_000;
+
+/// Says more than anybody can hear: lines that are none, names of a megabyte, and a million different names again and again.
+const FLOOD: &str = "\
+import os, socket, sys
+metrics = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+def say(what):
+    try:
+        metrics.sendto(what, socket.MSG_DONTWAIT, os.environ['STARFARM_METRICS'])
+    except OSError:
+        pass
+number = 0
+while os.path.isdir(sys.argv[1]) and not os.path.exists(sys.argv[1] + '/gate'):
+    say(b'x' * (1 << 20) + b' 1')
+    say(b'y' * 100_000 + b' 1')
+    say(b'a\\nb 1\\nc\\0d 2\\n\\xff\\xfe 3\\n 4\\n= nan\\ninf inf\\nnan nan\\n' * 100)
+    say(b'event ' + b'z' * 100_000)
+    for _ in range(100):
+        say(b'\\n'.join(b'name%d 1' % ((number + n) % 1_000_000) for n in range(1_000)))
+        number += 1_000
+        if number % 1_000_000 == 0:
+            with open(sys.argv[1] + '/flooded', 'w') as file:
+                file.write(str(number))
+";
+
+/// Says one figure.
+const CALM: &str = "\
+import os, socket, sys, time
+metrics = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+while os.path.isdir(sys.argv[1]) and not os.path.exists(sys.argv[1] + '/gate'):
+    try:
+        metrics.sendto(b'temperature 7', os.environ['STARFARM_METRICS'])
+    except OSError:
+        pass
+    time.sleep(0.1)
+";
+
+#[test]
+fn a_program_that_floods_its_socket_costs_its_own_figures_alone() {
+    let mut farm = Farm::start();
+    farm.add_worker("w1", &["--slots", "2"]);
+    farm.until_nodes_up(1);
+    let dir = farm.temp().path().display().to_string();
+    let start = |script: &str| farm.submit(&["--range", "0..1", "--", "python3", "-c", script, &dir]);
+    let (flood, calm) = (start(FLOOD), start(CALM));
+    until("a million names were said", || farm.temp().path().join("flooded").exists());
+    let named = |id: &str| farm.job(id)["usage"]["named"].as_object().cloned().unwrap_or_default();
+    until("the other job is heard", || {
+        named(&calm).get("job.temperature").is_some_and(|of| of["min"] == 7.0)
+    });
+    // Those that were said first, as far as there is room.
+    let names = until_some("some are heard", || Some(named(&flood)).filter(|names| !names.is_empty()));
+    assert!(names.len() <= 256, "{} names", names.len());
+    let is_name = |name: &String| {
+        let name = name.strip_prefix("job.").unwrap_or_default();
+        name.strip_prefix("name").is_some_and(|number| number.parse::<u32>().is_ok())
+            || ["a", "b"].contains(&name)
+    };
+    let strange: Vec<_> = names.keys().filter(|name| !is_name(name)).collect();
+    assert!(strange.is_empty(), "{strange:?}");
+    let node = farm.ask(&["nodes"])["nodes"][0].clone();
+    assert!(node["usage"]["age_seconds"].as_f64().is_some_and(|age| age < 5.0), "{node}");
+    let agent = post(&farm.ask(&["tree"]), "be")["pid"].as_u64().unwrap() as u32;
+    assert!(resident_kib(agent) < RESIDENT_KIB, "{} KiB", resident_kib(agent));
+    farm.open_gate();
+    for id in [&flood, &calm] {
+        farm.wait(id).exits(0);
+        each_done_once(&farm.job(id), &farm.results(id), 1);
+    }
+}
 
 fn post(tree: &Value, kind: &str) -> Value {
     tree["posts"].as_array().unwrap().iter().find(|post| post["kind"] == kind).unwrap().clone()
