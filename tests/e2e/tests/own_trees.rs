@@ -20,7 +20,8 @@ fn seen(farm: &Farm, id: &str, own: Option<&str>) -> Option<Value> {
     let all = usage["units"] == 5 && usage["from"] == usage["of"];
     let tree = farm.ask(&["tree"]);
     let state = tree["own_trees"].as_array().into_iter().flatten();
-    let state = state.filter(|of| of["job"].to_string() == id).map(|of| &of["state"]).next();
+    let number: u64 = id.parse().unwrap();
+    let state = state.filter(|of| of["job"] == number).map(|of| &of["state"]).next();
     (all && state.and_then(Value::as_str) == own && tree["tree"]["state"] == "live").then_some(tree)
 }
 
@@ -53,9 +54,9 @@ fn farm() -> (Farm, String, String) {
              executor = \"command\"\nprogram = [\"python3\", \"{script}\", \"{{}}\", \"{dir}\"]\n{monitor}"
         )
     };
-    let file = farm.temp().write("own.toml", &text("[monitor]\nperiod = 0.5\ntree = \"own\"\n"));
+    let file = farm.temp().write("own.toml", text("[monitor]\nperiod = 0.5\ntree = \"own\"\n"));
     let own = farm.submit(&[file.to_str().unwrap()]);
-    let file = farm.temp().write("usual.toml", &text(""));
+    let file = farm.temp().write("usual.toml", text(""));
     let usual = farm.submit(&[file.to_str().unwrap()]);
     (farm, own, usual)
 }

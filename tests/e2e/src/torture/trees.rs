@@ -126,29 +126,36 @@ pub fn kills(wanted: &Kills) -> KillsReport {
             }
         }
     }
-    let last = Instant::now();
+    report.whole = ends_well(&farm, workers, [&own, &usual], units);
+    report
+}
+
+/// No faults come any more: how long it took until both trees were whole. The first job has one of its own.
+fn ends_well(farm: &Farm, workers: usize, jobs: [&str; 2], units: u64) -> Duration {
+    let (last, own) = (Instant::now(), jobs[0]);
     until("all nodes are up", || {
         let nodes = farm.ask(&["nodes"])["nodes"].take();
         nodes.as_array().into_iter().flatten().filter(|node| node["state"] == "up").count() == workers
     });
-    until("both trees are whole", || is_whole(&farm, workers, &own));
-    report.whole = last.elapsed();
-    for id in [&own, &usual] {
+    until("both trees are whole", || is_whole(farm, workers, own));
+    let whole = last.elapsed();
+    for id in jobs {
         while !["finished", "failed", "cancelled"].iter().any(|state| farm.job(id)["state"] == *state) {
             assert!(last.elapsed() < PATIENCE, "{}", farm.job(id));
             std::thread::sleep(Duration::from_secs(1));
         }
         each_done_once(&farm.job(id), &farm.results(id), u128::from(units));
     }
-    until("the job's tree goes with it", || state_of(&farm.ask(&["tree"]), &own).is_none());
+    until("the job's tree goes with it", || state_of(&farm.ask(&["tree"]), own).is_none());
     farm.cli(&["audit", &farm.state().to_string_lossy()]).exits(0);
-    report
+    whole
 }
 
 /// How far a job's own tree is, if it has one.
 fn state_of(tree: &Value, id: &str) -> Option<String> {
     let mut own = tree["own_trees"].as_array().into_iter().flatten();
-    own.find(|of| of["job"].to_string() == id).and_then(|of| of["state"].as_str()).map(str::to_owned)
+    let id: u64 = id.parse().expect("a job's id is a number");
+    own.find(|of| of["job"] == id).and_then(|of| of["state"].as_str()).map(str::to_owned)
 }
 
 /// All posts are where they are to be, and no figure lacks a node.
