@@ -240,7 +240,7 @@ impl Program {
 fn take(job: JobId, datagram: &[u8], now_us: u64, mut tell: impl FnMut(&str)) -> u64 {
     let mut not_taken = 0;
     SAID.with_borrow_mut(|said| {
-        let Said { figures, looked_us } = said.entry(job).or_default();
+        let of = said.entry(job).or_default();
         for line in datagram.split(|byte| *byte == b'\n') {
             match trace::text(line) {
                 Some(Ok(text)) => {
@@ -262,19 +262,20 @@ fn take(job: JobId, datagram: &[u8], now_us: u64, mut tell: impl FnMut(&str)) ->
                 }
             };
             let name = format!("job.{name}");
-            if figures.len() >= NAMES_MAX && !figures.contains_key(&name) {
+            if of.figures.len() >= NAMES_MAX && !of.figures.contains_key(&name) {
                 // Not for each of a million names.
-                if now_us.abs_diff(*looked_us) >= LOOK_US {
-                    *looked_us = now_us;
-                    figures.retain(|_, figure| figure.at_us.saturating_add(FRESH_US) > now_us);
+                if now_us.abs_diff(of.looked_us) >= LOOK_US {
+                    of.looked_us = now_us;
+                    of.forget_old(now_us);
                 }
-                if figures.len() >= NAMES_MAX {
+                if of.figures.len() >= NAMES_MAX {
                     not_taken += 1;
                     continue;
                 }
             }
             let amount = Amount::of(number);
-            let figure = figures.entry(name).or_insert(Figure { coming: None, known: None, at_us: now_us });
+            let figure =
+                of.figures.entry(name).or_insert(Figure { coming: None, known: None, at_us: now_us });
             figure.coming = Some(figure.coming.map_or(amount, |before| before.and(amount)));
             figure.at_us = now_us;
         }

@@ -32,8 +32,8 @@ pub struct Forest {
     wanted: Option<BTreeSet<JobId>>,
     /// Nodes of trees that have gone, which are to be rung.
     left: BTreeSet<PublicKey>,
-    /// What became of their posts.
-    news: Vec<PostNews>,
+    /// What became of their posts, and how much more there was no room for.
+    news: (Vec<PostNews>, u64),
     /// Those posts, and when they must have ended.
     ending: Vec<(PostId, u64)>,
     /// When it is looked at next whose turn it is to tell of which job's units, and whether the trees of jobs have heard what came
@@ -54,7 +54,7 @@ struct Own {
 impl Forest {
     /// The farm's tree alone.
     pub fn new(farm: Front) -> Self {
-        let (own, left, news, ending) = (BTreeMap::new(), BTreeSet::new(), Vec::new(), Vec::new());
+        let (own, left, news, ending) = Default::default();
         Self { farm, own, wanted: None, left, news, ending, look_us: 0, is_passed_on: false }
     }
 
@@ -169,9 +169,10 @@ impl Forest {
         let over: Vec<_> = self.own.extract_if(.., |_, own| is_over(own)).collect();
         for (_, own) in over {
             self.left.extend(own.front.nodes.keys());
-            let (posts, news) = own.front.end(now_us);
+            let (posts, (news, missed)) = own.front.end(now_us);
             self.ending.extend(posts.into_iter().map(|post| (post, now_us + ENDS_US)));
-            self.news.extend(news);
+            self.news.0.extend(news);
+            self.news.1 += missed;
             self.look_us = 0;
         }
         for (job, nodes) in jobs.iter().filter(|(_, nodes)| !nodes.is_empty()) {
@@ -318,7 +319,7 @@ impl Forest {
 
     /// What befell posts since this was asked last, and how much more did that there was no room for.
     pub fn take_news(&mut self, now_us: u64) -> (Vec<PostNews>, u64) {
-        let (mut news, mut missed) = (std::mem::take(&mut self.news), 0);
+        let (mut news, mut missed) = std::mem::take(&mut self.news);
         for front in self.fronts_mut() {
             let (more, more_missed) = front.take_news(now_us);
             news.extend(more);

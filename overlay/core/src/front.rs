@@ -142,18 +142,18 @@ impl Front {
     }
 
     /// On these nodes a post of their own tree tells of the units of these jobs from now on, and none of the farm's.
-    pub fn on_apart(&mut self, apart: &BTreeMap<PublicKey, Vec<JobId>>) {
+    pub(crate) fn on_apart(&mut self, apart: &BTreeMap<PublicKey, Vec<JobId>>) {
         if self.apart != *apart {
             self.apart.clone_from(apart);
             self.tells_anew = true;
         }
     }
 
-    /// The tree is over: the posts that it had, and what becomes of them.
-    pub fn end(mut self, now_us: u64) -> (Vec<PostId>, Vec<PostNews>) {
+    /// The tree is over: the posts that it had, and what becomes of them, as [`Front::take_news`] tells it.
+    pub(crate) fn end(mut self, now_us: u64) -> (Vec<PostId>, (Vec<PostNews>, u64)) {
         let posts: Vec<_> = self.posts.keys().copied().collect();
         posts.iter().for_each(|post| self.remove(*post, PostLoss::JobEnded));
-        (posts, self.take_news(now_us).0)
+        (posts, self.take_news(now_us))
     }
 
     /// What the farm knows of its nodes, by name. Who is not named time and again is not there.
@@ -228,4 +228,4 @@ impl Front {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

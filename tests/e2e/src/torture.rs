@@ -29,7 +29,7 @@ pub use plan::{Kind, Plan};
 pub use report::{Report, middle};
 pub use restart::{RestartReport, Restarts, restarts};
 pub use stage::Stage;
-pub use trees::{Kills, KillsReport, kills, loss};
+pub use trees::{Kills, KillsReport, kills, loss, own_tree};
 
 /// A count of units, which travels as text.
 pub(crate) fn number(job: &serde_json::Value, key: &str) -> u64 {

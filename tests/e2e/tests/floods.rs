@@ -53,9 +53,7 @@ while os.path.isdir(sys.argv[1]) and not os.path.exists(sys.argv[1] + '/gate'):
 
 #[test]
 fn a_program_that_floods_its_socket_costs_its_own_figures_alone() {
-    let mut farm = Farm::start();
-    farm.add_worker("w1", &["--slots", "2"]);
-    farm.until_nodes_up(1);
+    let farm = Farm::with_workers(1, 2);
     let dir = farm.temp().path().display().to_string();
     let start = |script: &str| farm.submit(&["--range", "0..1", "--", "python3", "-c", script, &dir]);
     let (flood, calm) = (start(FLOOD), start(CALM));
@@ -109,11 +107,7 @@ fn port_of(pid: u32) -> u16 {
 
 #[test]
 fn a_communication_process_serves_its_children_whatever_strangers_do_at_its_port() {
-    let mut farm = Farm::start();
-    for n in 0..4 {
-        farm.add_worker(&format!("w{n}"), &["--slots", "1"]);
-    }
-    farm.until_nodes_up(4);
+    let farm = Farm::with_workers(4, 1);
     farm.cli(&["tree", "form", "--fanout", "2"]).exits(0);
     let id =
         farm.submit(&["--range", "0..4", "--", "sh", "-c", &farm.gated(&farm.temp().path().join("ran"), 0)]);

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use serde_json::Value;
+use starfarm_e2e::torture::own_tree;
 use starfarm_e2e::{Farm, Signal, alive, each_done_once, send, until, until_some};
 
 /// Posts of the job's own tree, or of the farm's: their numbers, kinds, nodes and processes.
@@ -19,10 +20,7 @@ fn seen(farm: &Farm, id: &str, own: Option<&str>) -> Option<Value> {
     let usage = farm.job(id)["usage"].clone();
     let all = usage["units"] == 5 && usage["from"] == usage["of"];
     let tree = farm.ask(&["tree"]);
-    let state = tree["own_trees"].as_array().into_iter().flatten();
-    let number: u64 = id.parse().unwrap();
-    let state = state.filter(|of| of["job"] == number).map(|of| &of["state"]).next();
-    (all && state.and_then(Value::as_str) == own && tree["tree"]["state"] == "live").then_some(tree)
+    (all && own_tree(&tree, id).as_deref() == own && tree["tree"]["state"] == "live").then_some(tree)
 }
 
 /// Tells a figure until the gate opens or the test is over.
@@ -39,11 +37,7 @@ while os.path.isdir(sys.argv[2]) and not os.path.exists(sys.argv[2] + '/gate'):
 
 /// Five nodes of two slots, a fan-out of two, and two jobs of five units: the first with a tree of its own.
 fn farm() -> (Farm, String, String) {
-    let mut farm = Farm::start();
-    for n in 0..5 {
-        farm.add_worker(&format!("w{n}"), &["--slots", "2"]);
-    }
-    farm.until_nodes_up(5);
+    let farm = Farm::with_workers(5, 2);
     farm.cli(&["tree", "form", "--fanout", "2"]).exits(0);
     let script = farm.temp().write("unit.py", SCRIPT);
     let script = script.display();

@@ -3,22 +3,12 @@
 use starfarm_protocol::admin::{PostLoss, TreeState};
 use starfarm_protocol::link::Counts;
 use starfarm_protocol::orders::{Host, PostKind, PostOrder, PostReport, PostState};
-use starfarm_protocol::seal::{Secret, StaticKey};
 
 use super::*;
+use crate::front::tests::{key, node};
 
 const SECOND_US: u64 = 1_000_000;
 const JOB: JobId = JobId(7);
-
-fn key(number: u64) -> StaticKey {
-    let mut bytes = [7; 32];
-    bytes[8..16].copy_from_slice(&number.to_le_bytes());
-    StaticKey::from_secret(Secret(bytes))
-}
-
-fn node(n: u64) -> PublicKey {
-    key(1_000_000 + n).public()
-}
 
 /// A forest, and nodes that do what they are told, each on a machine of its own.
 struct World {

@@ -14,13 +14,13 @@ use crate::plan::Features;
 const NOW_US: u64 = 1_000_000;
 const SECOND_US: u64 = 1_000_000;
 
-fn key(byte: u64) -> StaticKey {
+pub(crate) fn key(byte: u64) -> StaticKey {
     let mut bytes = [7; 32];
     bytes[8..16].copy_from_slice(&byte.to_le_bytes());
     StaticKey::from_secret(Secret(bytes))
 }
 
-fn node(n: u64) -> PublicKey {
+pub(crate) fn node(n: u64) -> PublicKey {
     key(1_000_000 + n).public()
 }
 

@@ -13,7 +13,7 @@ use serde_json::Value;
 use starfarm_chaos::Random;
 
 use crate::machines::Machines;
-use crate::{Farm, each_done_once, send, until, until_some};
+use crate::{Farm, each_done_once, until, until_some};
 
 /// Between two faults, at most.
 const PAUSE_MS: u64 = 2_000;
@@ -89,7 +89,7 @@ pub fn kills(wanted: &Kills) -> KillsReport {
     };
     let own = farm.submit_text(&text("[monitor]\nperiod = 0.5\ntree = \"own\"\n"));
     let usual = farm.submit_text(&text(""));
-    until("the job's tree is there", || state_of(&farm.ask(&["tree"]), &own) == Some("live".to_owned()));
+    until("the job's tree is there", || own_tree(&farm.ask(&["tree"]), &own) == Some("live".to_owned()));
     let (mut random, mut report) =
         (Random::new(seed), KillsReport { units: 2 * units, ..Default::default() });
     let start = Instant::now();
@@ -112,8 +112,7 @@ pub fn kills(wanted: &Kills) -> KillsReport {
             }
             4 => {
                 let Some(pid) = any_agent(&farm, &mut random) else { continue };
-                if rustix::process::test_kill_process(pid).is_ok() {
-                    send(Signal::STOP, pid.as_raw_nonzero().get() as u32);
+                if rustix::process::kill_process(pid, Signal::STOP).is_ok() {
                     std::thread::sleep(STOPPED);
                     // Its worker may have ended it meanwhile.
                     let _ = rustix::process::kill_process(pid, Signal::CONT);
@@ -140,19 +139,25 @@ fn ends_well(farm: &Farm, workers: usize, jobs: [&str; 2], units: u64) -> Durati
     until("both trees are whole", || is_whole(farm, workers, own));
     let whole = last.elapsed();
     for id in jobs {
-        while !["finished", "failed", "cancelled"].iter().any(|state| farm.job(id)["state"] == *state) {
-            assert!(last.elapsed() < PATIENCE, "{}", farm.job(id));
-            std::thread::sleep(Duration::from_secs(1));
-        }
-        each_done_once(&farm.job(id), &farm.results(id), u128::from(units));
+        done_once(farm, id, units);
     }
-    until("the job's tree goes with it", || state_of(&farm.ask(&["tree"]), own).is_none());
+    until("the job's tree goes with it", || own_tree(&farm.ask(&["tree"]), own).is_none());
     farm.cli(&["audit", &farm.state().to_string_lossy()]).exits(0);
     whole
 }
 
+/// A job ends some time, and each of its units was done once.
+fn done_once(farm: &Farm, id: &str, units: u64) {
+    let start = Instant::now();
+    while !["finished", "failed", "cancelled"].iter().any(|state| farm.job(id)["state"] == *state) {
+        assert!(start.elapsed() < PATIENCE, "{}", farm.job(id));
+        std::thread::sleep(Duration::from_secs(1));
+    }
+    each_done_once(&farm.job(id), &farm.results(id), u128::from(units));
+}
+
 /// How far a job's own tree is, if it has one.
-fn state_of(tree: &Value, id: &str) -> Option<String> {
+pub fn own_tree(tree: &Value, id: &str) -> Option<String> {
     let mut own = tree["own_trees"].as_array().into_iter().flatten();
     let id: u64 = id.parse().expect("a job's id is a number");
     own.find(|of| of["job"] == id).and_then(|of| of["state"].as_str()).map(str::to_owned)
@@ -168,7 +173,7 @@ fn is_whole(farm: &Farm, workers: usize, own: &str) -> bool {
     let is_told = usage["from"] == usage["of"] && usage["from"] != 0;
     tree["tree"]["state"] == "live"
         && back_ends == workers
-        && (is_over || state_of(&tree, own).as_deref() == Some("live") && is_told)
+        && (is_over || own_tree(&tree, own).as_deref() == Some("live") && is_told)
 }
 
 /// The process of some post.
@@ -216,11 +221,7 @@ pub fn loss(seconds: u64) -> Result<String, String> {
         posts.filter_map(|post| post[key].as_u64()).sum()
     };
     let told = ["sent", "received", "late", "dropped", "gaps"].map(|key| format!("{key} {}", sum(key)));
-    while farm.job(&id)["state"] == "running" {
-        assert!(start.elapsed() < Duration::from_secs(seconds) + PATIENCE, "{}", farm.job(&id));
-        std::thread::sleep(Duration::from_secs(1));
-    }
-    each_done_once(&farm.job(&id), &farm.results(&id), u128::from(units));
+    done_once(&farm, &id, units);
     farm.cli(&["audit", &farm.state().to_string_lossy()]).exits(0);
     let posts = tree["posts"].as_array().map_or(0, Vec::len);
     Ok(format!(
