@@ -41,7 +41,8 @@ pub(crate) fn test(steps: &mut Steps, in_ci: bool) {
         let runner = variable("x86_64-unknown-linux-gnu", "RUNNER");
         let emulator = format!("qemu-x86_64 -cpu {processor}");
         let environment = [(runner.as_str(), emulator.as_str()), (PATHS, paths)];
-        steps.cargo("test -p starfarm-kernels --test search", &environment);
+        // The whole workspace's, so that nothing is compiled again.
+        steps.cargo("test --workspace --test native", &environment);
     }
 }
 

@@ -4,10 +4,10 @@
 #![allow(clippy::unwrap_used)]
 #![allow(dead_code)] // the judge knows more than is asked here
 
-#[path = "../../../../kernels/tests/search/case.rs"]
+#[path = "../../../../kernels/tests/native/case.rs"]
 mod case;
 mod devices;
 mod digits;
 mod hashcat;
-#[path = "../../../../kernels/tests/search/judge.rs"]
+#[path = "../../../../kernels/tests/native/judge.rs"]
 mod judge;
