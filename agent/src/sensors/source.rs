@@ -10,6 +10,9 @@ use rustix::io::pread;
 
 /// Room for the next piece of a text, in bytes: the kernel gives most of these files a page at a time.
 const PIECE: usize = 4_096;
+/// The kernel ends a piece before a line that does not fit any more, and no line of these files is as long: so behind a shorter piece
+/// there is nothing. Where a line is, as in /proc/stat of a machine with many processors, all comes as one piece.
+const LINE_BYTES_MAX: usize = 1_024;
 /// A longer text is none of these files.
 const TEXT_BYTES_MAX: usize = 8 << 20;
 
@@ -61,6 +64,7 @@ fn read_whole(file: &OwnedFd, text: &mut Vec<u8>) -> Option<()> {
         let at = text.len() as u64;
         match pread(file, spare_capacity(text), at) {
             Ok(0) => return (!text.is_empty()).then_some(()),
+            Ok(_) if text.len() <= PIECE - LINE_BYTES_MAX => return Some(()),
             Ok(_) if text.len() <= TEXT_BYTES_MAX => {}
             _ => return None,
         }
