@@ -1,6 +1,6 @@
-//! What is asked of an agent from afar: its graph.
+//! What is asked of an agent from afar: its graph, other stages, an order.
 
-use starfarm_agent_core::Runtime;
+use starfarm_agent_core::{Order, Runtime};
 use starfarm_overlay::Reactor;
 use starfarm_overlay_core::lanes::Lane;
 use starfarm_overlay_core::member::Member;
@@ -28,21 +28,22 @@ impl Asking<'_> {
         if control.post == PostId::ALL {
             return self.load(control);
         }
-        let Self { reactor, member, runtime, now: (now_us, _), .. } = self;
+        let Self { reactor, member, runtime, now: (now_us, farm_us), .. } = self;
         let Some(post) = member.post() else { return };
         if control.post != post {
             // Who is asked may be below no more: who asked hears nothing.
             member.children().send_to(reactor, control.post, &Message::Control(*control), now_us);
             return;
         }
-        if Asked::from_number(control.asked) == Some(Asked::Graph)
-            && let Some(link) = member.parent_link()
-        {
-            let graph = graph(runtime);
-            for piece in Piece::all(control.piece.number, &graph) {
-                let answer = Message::Answer(Answer { post, piece });
-                reactor.send(link, Lane::Collective, &answer, now_us);
-            }
+        let Some(link) = member.parent_link() else { return };
+        let answer = match Asked::from_number(control.asked) {
+            Some(Asked::Graph) => graph(runtime),
+            Some(Asked::Order) => json(&carry_out(control.piece.bytes, runtime, farm_us).err()),
+            Some(Asked::Load) | None => return,
+        };
+        for piece in Piece::all(control.piece.number, &answer) {
+            let answer = Message::Answer(Answer { post, piece });
+            reactor.send(link, Lane::Collective, &answer, now_us);
         }
     }
 
@@ -70,11 +71,34 @@ pub(crate) fn pass_up(answer: &Answer<'_>, member: &Member, reactor: &mut Reacto
     }
 }
 
+/// Carries out an order that somebody has written, with the rights of a guest.
+fn carry_out(text: &[u8], runtime: &mut Runtime, farm_us: u64) -> Result<(), String> {
+    let text = std::str::from_utf8(text).map_err(|_| "an order is UTF-8 text".to_owned())?;
+    let order: Order = text.parse()?;
+    runtime.order(order.as_guest(), farm_us).map(drop).map_err(|refusal| refusal.to_string())
+}
+
+/// Checks that somebody has written an order; whether an agent can carry it out it says itself.
+///
+/// # Errors
+/// It is none; how orders are written.
+pub fn check_order(text: &str) -> Result<(), String> {
+    text.parse::<Order>().map(drop)
+}
+
+fn json(of: &impl serde::Serialize) -> Vec<u8> {
+    serde_json::to_vec(of).expect("numbers and words are always JSON")
+}
+
 /// The graph as JSON.
 pub(crate) fn graph(runtime: &Runtime) -> Vec<u8> {
-    let stage = |(number, name, type_name): (starfarm_agent_core::StageNumber, Option<&str>, &str)| {
-        StageInfo { number: number.0, name: name.map(str::to_owned), type_name: type_name.to_owned() }
-    };
+    let stage =
+        |(number, name, type_name): (starfarm_agent_core::StageNumber, Option<&str>, &str)| StageInfo {
+            number: number.0,
+            name: name.map(str::to_owned),
+            type_name: type_name.to_owned(),
+            settings: runtime.settings(number).cloned().unwrap_or_default(),
+        };
     let graph = GraphInfo {
         stages: runtime.stages().into_iter().map(stage).collect(),
         edges: runtime
@@ -97,5 +121,5 @@ pub(crate) fn graph(runtime: &Runtime) -> Vec<u8> {
             })
             .collect(),
     };
-    serde_json::to_vec(&graph).expect("numbers and words are always JSON")
+    json(&graph)
 }

@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use starfarm_agent_core::Runtime;
 use starfarm_agent_core::config::{Applied, At, Wrong};
+use starfarm_agent_core::{Order, Runtime, Who};
 use starfarm_protocol::link::{Asked, Control, Message, Piece, Pieces};
 use starfarm_protocol::orders::PostId;
 
@@ -17,25 +17,6 @@ use crate::words::OwnFile;
 const FILE_BYTES_MAX: usize = 64 << 10;
 /// Stages of the farm, at most.
 const STAGES_MAX: usize = 256;
-/// Types that may be had from afar. The others name something of the node: `health` a file system, `units` and `program` files of the
-/// worker, `udp_receive` and `udp_send` ports.
-const FROM_AFAR: [&str; 14] = [
-    "aggregate",
-    "blackhole",
-    "cpuload",
-    "demux",
-    "derivative",
-    "disks",
-    "filter",
-    "memory",
-    "network",
-    "prepend",
-    "rate",
-    "threshold",
-    "wavebuf",
-    "window",
-];
-
 /// Checks the farm's file, whole.
 ///
 /// # Errors
@@ -62,10 +43,10 @@ fn apply(text: &str, runtime: &mut Runtime, now_us: u64) -> Result<Applied, Wron
     said.config.check_modules(&graph::modules())?;
     for stage in &said.config.stages {
         let At(at, type_name) = &stage.type_name;
-        if !FROM_AFAR.contains(&type_name.as_str()) {
+        if !graph::FROM_AFAR.contains(&type_name.as_str()) {
             let why = format!(
                 "the type `{type_name}` cannot be had from afar: it names files, ports or programs, or is none; write one of {}",
-                FROM_AFAR.map(|name| format!("`{name}`")).join(", ")
+                graph::FROM_AFAR.map(|name| format!("`{name}`")).join(", ")
             );
             return Err(Wrong { at: *at, why });
         }
@@ -76,6 +57,18 @@ fn apply(text: &str, runtime: &mut Runtime, now_us: u64) -> Result<Applied, Wron
     let stages = said.config.stages.iter().map(|stage| &stage.name);
     stages.chain(said.config.timers.iter().map(|timer| &timer.name)).try_for_each(check_name)?;
     said.config.apply(runtime, now_us)
+}
+
+/// Ends what stages and orders from afar have made of the same names as the file has: the file counts. That a node's own has none of
+/// them was checked.
+fn make_room(text: &str, runtime: &mut Runtime, now_us: u64) {
+    let config = file::read(text, Path::new("")).map(|said| said.config).unwrap_or_default();
+    let stages = config.stages.into_iter().map(|stage| Order::End(Who::from(stage.name.1.as_str())));
+    let timers = config.timers.into_iter().map(|timer| Order::EndTimer(timer.name.1));
+    for order in stages.chain(timers) {
+        // Most are not there.
+        let _ = runtime.order(order.as_guest(), now_us);
+    }
 }
 
 /// The farm's file as a post has heard it.
@@ -119,7 +112,12 @@ impl Farm {
             return;
         }
         std::mem::take(&mut self.applied).end(runtime, now_us);
-        self.applied = apply(text, runtime, now_us).unwrap_or_default();
+        make_room(text, runtime, now_us);
+        self.applied = apply(text, runtime, now_us).unwrap_or_else(|wrong| {
+            let why = FileError::at("monitor.toml", text, wrong);
+            starfarm_net::say(&format!("starfarm-agent: nothing of the farm's file is in force here: {why}"));
+            Applied::default()
+        });
     }
 }
 
@@ -154,7 +152,17 @@ mod tests {
         let long = format!("# {}\n{}", "x".repeat(20_000), SLOW.replace("slow", "other"));
         assert_eq!(load(&mut farm, &mut runtime, 3, &long), ["other"]);
         assert_eq!(farm.messages().count(), 3);
-        assert_eq!(load(&mut farm, &mut runtime, 4, ""), [] as [&str; 0]);
+        // What an order has made of the same name gives way.
+        for line in ["create slow rate", "timer slow every 1"] {
+            runtime.order(line.parse::<Order>().unwrap().as_guest(), 0).unwrap();
+        }
+        let timed = format!("{SLOW}[[timer]]\nname = \"slow\"\nevery = 5\n");
+        assert_eq!(load(&mut farm, &mut runtime, 4, &timed), ["slow"]);
+        assert_eq!(
+            runtime.timers().iter().map(|timer| timer.period_us).collect::<Vec<_>>(),
+            [Some(5_000_000)]
+        );
+        assert_eq!(load(&mut farm, &mut runtime, 5, ""), [] as [&str; 0]);
         assert_eq!(runtime.edges().len(), edges);
     }
 
@@ -162,9 +170,9 @@ mod tests {
     fn nothing_that_touches_the_machine_can_be_had_from_afar() {
         let types: Vec<_> =
             graph::modules().iter().flat_map(|module| module.types).map(|of| of.name).collect();
-        assert!(FROM_AFAR.iter().all(|name| types.contains(name)));
+        assert!(graph::FROM_AFAR.iter().all(|name| types.contains(name)));
         // Whoever adds a type has to say which it is: one of these touches what is outside the agent.
-        let others: Vec<_> = types.iter().copied().filter(|name| !FROM_AFAR.contains(name)).collect();
+        let others: Vec<_> = types.iter().copied().filter(|name| !graph::FROM_AFAR.contains(name)).collect();
         assert_eq!(
             others,
             [

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use starfarm_agent_core::up::{Coming, Down, Leaving, Up};
-use starfarm_agent_core::{Gather, Module, Order, PURE, Refusal, Runtime, Who, Word};
+use starfarm_agent_core::{Gather, Guests, Module, Order, PURE, Refusal, Runtime, Who, Word};
 use starfarm_protocol::ids::to_hex;
 use starfarm_protocol::link::Stream;
 use starfarm_protocol::orders::PostKind;
@@ -39,6 +39,32 @@ pub(crate) const GATHER: &str = "gather";
 const UP: [(&str, Stream); 3] = [("system", Stream::System), ("job", Stream::Job), (TRACE, Stream::Trace)];
 const TRACE: &str = "trace";
 
+/// Types that may be had from afar, and that stages may make. The others name something of the node: `health` a file system, `units` and `program` files of the
+/// worker, `udp_receive` and `udp_send` ports.
+pub(crate) const FROM_AFAR: [&str; 15] = [
+    "aggregate",
+    "blackhole",
+    "control",
+    "cpuload",
+    "demux",
+    "derivative",
+    "disks",
+    "filter",
+    "memory",
+    "network",
+    "prepend",
+    "rate",
+    "threshold",
+    "wavebuf",
+    "window",
+];
+
+/// The agent gives such names itself: of its stages for jobs, and its timers.
+pub(crate) fn is_reserved(name: &str) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    [TIMER, HEALTH].contains(&name) || name.rsplit_once('-').is_some_and(|(_, number)| is_number(number))
+}
+
 /// Where values come in and leave, and how many came too late.
 pub(crate) struct Doors {
     pub(crate) leaving: Leaving,
@@ -64,6 +90,7 @@ pub(crate) fn modules() -> Vec<Module> {
 
 /// Makes the stages and edges.
 pub(crate) fn build(runtime: &mut Runtime, begin: &Begin, doors: &Doors) -> Result<(), Refusal> {
+    runtime.open_to(Guests { types: &FROM_AFAR, is_reserved });
     for (name, stream) in UP {
         let all = Rc::new(Cell::new(u64::MAX));
         let metrics = if stream == Stream::System { Rc::clone(&doors.metrics) } else { all };

@@ -57,6 +57,7 @@ mod watched;
 mod wishes;
 pub mod words;
 
+pub use control::check_order;
 pub use cpus::{check as check_cpus, list as list_cpus};
 pub use farm::check_farm_file;
 pub use file::FileError;

@@ -12,7 +12,7 @@ use starfarm_protocol::ids::FarmId;
 use starfarm_protocol::orders::PostKind;
 
 use crate::file::{self, FileError, Said, ServiceEntry};
-use crate::graph::{self, Doors, TIMER, WAVE};
+use crate::graph::{self, Doors, WAVE};
 use crate::library;
 use crate::service::{Figures, Heard, MESSAGE_BYTES_MAX, Service, TYPE};
 use crate::sinks::{self, RUN};
@@ -143,8 +143,7 @@ fn add_service(runtime: &mut Runtime, stage: Figures, name: &str) -> Result<(), 
 
 /// The agent gives names such as `units-7` itself, and has a timer of its own.
 pub(crate) fn check_name(At(at, name): &At<String>) -> Result<(), Wrong> {
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    if name == TIMER || name.rsplit_once('-').is_some_and(|(_, number)| is_number(number)) {
+    if graph::is_reserved(name) {
         let why = format!(
             "agents give such names themselves: choose another than `{name}`, and none that ends in `-` and a number"
         );

@@ -109,6 +109,8 @@ pub enum Request {
     LoadStages { text: String },
     /// The graph of a node's agent; answered with `Graph`.
     Graph { node: String },
+    /// The agent of a node is to carry out an order, as `monitor control` describes them.
+    OrderStages { node: String, order: String },
     /// What a job or a node used in the last two minutes; answered with `UsageLine`, an empty one where nothing is known.
     UsageLine(Subject),
     /// The tree is planned anew, and is to be so from now on: by a strategy, or as the text of a topology file says.

@@ -26,7 +26,7 @@ use starfarm_overlay_core::plan::Features;
 use starfarm_overlay_core::plan::topology::Topology;
 use starfarm_protocol::admin::{MonitorWish, NodeInfo, NodeUsage, Spread, Subject, TracePage};
 use starfarm_protocol::ids::{JoinKeyId, PublicKey};
-use starfarm_protocol::link::{self, Answer, Counts, Data, Standing, Table};
+use starfarm_protocol::link::{self, Answer, Asked, Counts, Data, Standing, Table};
 use starfarm_protocol::metric::Metric;
 use starfarm_protocol::orders::{Orders, PostId, Report};
 use starfarm_protocol::seal::Vouchers;
@@ -35,6 +35,7 @@ use starfarm_scheduler_core::OnRoll;
 use tokio::sync::oneshot;
 
 use crate::guard::caught;
+pub(crate) use asks::Ask;
 use asks::Asks;
 use desk::AlarmDesk;
 pub(crate) use stages::Stages;
@@ -285,10 +286,10 @@ impl Tree {
     }
 
     /// Asks the agent of a node; none where the node has no back end, and where too much is asked already.
-    pub(crate) fn ask(&self, name: &str) -> Option<Option<oneshot::Receiver<Vec<u8>>>> {
+    pub(crate) fn ask(&self, name: &str, what: (Asked, &str)) -> Option<Option<oneshot::Receiver<Vec<u8>>>> {
         let known = self.known();
         let post = known.forest.farm().back_end_of(name)?;
-        let answer = self.asks().ask(post);
+        let answer = self.asks().ask(post, what);
         let _ = self.waker.wake();
         Some(answer)
     }
@@ -298,7 +299,7 @@ impl Tree {
     }
 
     /// Whom to ask now, by which number.
-    pub(crate) fn asked(&self) -> Vec<(PostId, u64)> {
+    pub(crate) fn asked(&self) -> Vec<Ask> {
         self.asks().take_waiting()
     }
 

@@ -17,6 +17,24 @@ Examples:
   starfarm monitor set --all --period 5
   starfarm monitor set --job 7 --default";
 
+const CONTROL_HELP: &str = "\
+Orders:
+  create NAME TYPE                     make a stage
+  end STAGE                            end one, with its edges
+  name STAGE NAME                      give it another name
+  set STAGE KEY VALUE                  tell it a setting
+  link STAGE.OUTPUT STAGE.INPUT        make an edge; unlink takes it away
+  timer NAME every SECONDS             make a timer, or set it anew; after SECONDS: once
+  end-timer NAME                       end it
+  subscribe TIMER STAGE                have it fire for a stage; unsubscribe: no more
+
+What a file, a stage or such an order has made may be changed, not what the agent itself needs. An order holds until the agent starts
+again, or the farm's file is loaded anew that made what it is about.
+
+Examples:
+  starfarm monitor control n3 timer often every 0.1
+  starfarm monitor control n3 set slow every 5";
+
 #[derive(Subcommand, Debug)]
 pub(crate) enum Monitor {
     /// Print the newest figures of jobs and nodes
@@ -37,6 +55,16 @@ pub(crate) enum Monitor {
         /// Check it, and stop there: no farm is asked
         #[arg(long)]
         check: bool,
+    },
+    /// Have a node's agent change its graph: its stages, edges and timers
+    #[command(after_help = CONTROL_HELP)]
+    Control {
+        /// The node
+        #[arg(value_name = "NODE")]
+        node: String,
+        /// What to do
+        #[arg(value_name = "ORDER", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        order: Vec<String>,
     },
     /// Show the stages, edges and timers of a node's agent
     Graph {

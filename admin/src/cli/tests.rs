@@ -75,6 +75,7 @@ fn the_names_of_the_contract() {
         starfarm monitor alarms
         starfarm monitor metrics
         starfarm monitor load FILE --check
+        starfarm monitor control NODE ORDER
         starfarm monitor graph NODE --dot
         starfarm tree
         starfarm tree plan --hosts --strategy --fanout --topology
@@ -254,7 +255,8 @@ fn options_out_of_range() {
 /// The examples below a command's help, and those of its subcommands.
 fn examples(command: &ClapCommand, lines: &mut Vec<String>) {
     let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-    lines.extend(help.lines().filter_map(|line| Some(line.strip_prefix("  ")?.to_owned())));
+    let of_examples = help.lines().skip_while(|line| !line.starts_with("Example"));
+    lines.extend(of_examples.filter_map(|line| Some(line.strip_prefix("  ")?.to_owned())));
     command.get_subcommands().for_each(|child| examples(child, lines));
 }
 

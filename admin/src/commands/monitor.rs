@@ -25,6 +25,7 @@ pub(crate) fn run(context: &mut Context, command: &Monitor) -> Result<(), Failur
             context.printer.document(&alarms)
         }
         Monitor::Load { file, check } => load(context, file, *check),
+        Monitor::Control { node, order } => control(context, node, &order.join(" ")),
         Monitor::Graph { node, dot } => graph::show(context, node, *dot),
         Monitor::Metrics => {
             let all = newest(&mut context.connect()?, &About { job: None, node: None })?;
@@ -61,4 +62,10 @@ fn load(context: &mut Context, file: &Path, checks_only: bool) -> Result<(), Fai
     let checked = starfarm_agent::check_farm_file(&name.to_string(), &text);
     checked.map_err(|error| Failure::usage(error.to_string()))?;
     if checks_only { Ok(()) } else { context.connect()?.command(&Request::LoadStages { text }) }
+}
+
+/// Has a node's agent carry out an order.
+fn control(context: &mut Context, node: &str, order: &str) -> Result<(), Failure> {
+    starfarm_agent::check_order(order).map_err(Failure::usage)?;
+    context.connect()?.command(&Request::OrderStages { node: node.to_owned(), order: order.to_owned() })
 }

@@ -147,6 +147,7 @@ impl Config {
                 wrong(at)(refusal)
             })?;
             let number = number.expect("a stage that was made has a number");
+            runtime.lend_stage(number);
             applied.stages.push(number);
             for (At(at, key), value) in settings {
                 let word = Word::Set { key: key.clone(), value: value.clone() };
@@ -182,6 +183,7 @@ impl Config {
             runtime.order(order, now_us).map_err(|refusal| {
                 wrong(if refusal == Refusal::PeriodTooShort { *when_at } else { *name_at })(refusal)
             })?;
+            runtime.lend_timer(name);
             applied.timers.push((name.clone(), *when));
             for At(at, stage) in subscribers {
                 if !self.stages.iter().any(|entry| entry.name.1 == *stage) {

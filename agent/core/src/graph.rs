@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::refusal::{EDGES_MAX, HOOKS_MAX, NAME_BYTES_MAX, Refusal, STAGES_MAX};
+use crate::refusal::{EDGES_MAX, HOOKS_MAX, NAME_BYTES_MAX, Refusal, SETTINGS_MAX, STAGES_MAX};
 use crate::stage::Stage;
 use crate::words::{Hook, Side, StageNumber};
 
@@ -34,6 +34,10 @@ struct Entry {
     number: StageNumber,
     name: Option<String>,
     type_name: &'static str,
+    /// It was made by a file, a stage or somebody afar: it is none of those that the agent needs.
+    is_guest: bool,
+    /// What it was told, and took.
+    settings: BTreeMap<String, String>,
     /// None while it is asked something.
     stage: Option<Box<dyn Stage>>,
     inputs: Hooks,
@@ -78,7 +82,8 @@ impl Graph {
         if let Some(name) = &name {
             self.by_name.insert(name.clone(), number);
         }
-        let entry = Entry { number, name, type_name, stage: Some(stage), inputs, outputs };
+        let (is_guest, settings, stage) = (false, BTreeMap::new(), Some(stage));
+        let entry = Entry { number, name, type_name, is_guest, settings, stage, inputs, outputs };
         let slot = self.free.pop().unwrap_or(self.slots.len());
         if slot == self.slots.len() {
             self.slots.push(None);
@@ -89,10 +94,7 @@ impl Graph {
     }
 
     fn check_free(&self, name: &str) -> Result<(), Refusal> {
-        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-        if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.bytes().all(is_plain) {
-            return Err(bad_name(name));
-        }
+        check_name(name)?;
         if self.by_name.contains_key(name) { Err(Refusal::NameTaken(name.to_owned())) } else { Ok(()) }
     }
 
@@ -117,6 +119,30 @@ impl Graph {
 
     fn entry(&mut self, slot: usize) -> &mut Entry {
         self.slots[slot].as_mut().expect("a number or an edge leads to a stage that is there")
+    }
+
+    /// Guests may change and end that stage.
+    pub(crate) fn lend(&mut self, slot: usize) {
+        self.entry(slot).is_guest = true;
+    }
+
+    /// Its type, if guests may change and end it.
+    pub(crate) fn lent(&self, slot: usize) -> Option<&'static str> {
+        let entry = self.slots.get(slot)?.as_ref()?;
+        entry.is_guest.then_some(entry.type_name)
+    }
+
+    /// Notes what a stage was told, and took.
+    pub(crate) fn note(&mut self, slot: usize, key: &str, value: &str) {
+        let settings = &mut self.entry(slot).settings;
+        if settings.len() < SETTINGS_MAX || settings.contains_key(key) {
+            settings.insert(key.to_owned(), value.to_owned());
+        }
+    }
+
+    /// What a stage was told, and took.
+    pub(crate) fn settings(&self, slot: usize) -> Option<&BTreeMap<String, String>> {
+        Some(&self.slots.get(slot)?.as_ref()?.settings)
     }
 
     /// Ends a stage; its edges go with it.
@@ -301,6 +327,13 @@ impl Graph {
         edges.sort_unstable();
         edges
     }
+}
+
+/// Of a stage or timer.
+pub(crate) fn check_name(name: &str) -> Result<(), Refusal> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    let is_name = (1..=NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(is_plain);
+    if is_name { Ok(()) } else { Err(bad_name(name)) }
 }
 
 fn bad_name(name: &str) -> Refusal {

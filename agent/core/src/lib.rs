@@ -5,6 +5,7 @@
 //! | file | holds |
 //! | --- | --- |
 //! | `words`, `refusal` | what stages, the runtime and others say to each other, and why something cannot be done |
+//! | `orders` | the same as people write it |
 //! | `values`, `ids`, `summary`, `named` | messages of values: triples of id, length and value; what the ids mean; many numbers in four; figures that have names only |
 //! | `stage` | what a type of stages is made of, and what a stage can do |
 //! | `graph` | stages, their names and the edges between them: the only code that changes these |
@@ -36,6 +37,7 @@ pub mod ids;
 mod lives;
 mod modules;
 pub mod named;
+mod orders;
 mod peers;
 mod picture;
 mod refusal;
@@ -56,7 +58,7 @@ pub use modules::PURE;
 pub use peers::Peers;
 pub use picture::Picture;
 pub use refusal::Refusal;
-pub use runtime::{Losses, Runtime};
+pub use runtime::{Guests, Losses, Runtime};
 pub use stage::{Context, Module, Stage, Type};
 pub use summary::Summary;
 pub use timers::TimerInfo;

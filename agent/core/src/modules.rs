@@ -13,6 +13,7 @@
 
 mod aggregate;
 mod blackhole;
+mod control;
 mod demux;
 mod derivative;
 mod filter;
@@ -29,9 +30,10 @@ mod window;
 use crate::stage::Module;
 
 /// These modules.
-pub const PURE: [Module; 10] = [
+pub const PURE: [Module; 11] = [
     aggregate::MODULE,
     blackhole::MODULE,
+    control::MODULE,
     demux::MODULE,
     derivative::MODULE,
     filter::MODULE,

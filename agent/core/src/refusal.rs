@@ -6,6 +6,8 @@ use std::fmt;
 pub(crate) const STAGES_MAX: usize = 10_000;
 /// Hooks on a side of a stage, at most.
 pub(crate) const HOOKS_MAX: usize = 1_000;
+/// Settings of a stage that are remembered, for who asks for the graph.
+pub(crate) const SETTINGS_MAX: usize = 64;
 /// Edges of an output, at most.
 pub(crate) const EDGES_MAX: usize = 10_000;
 /// Bytes of a name, at most.
@@ -45,6 +47,8 @@ pub enum Refusal {
     NoEdge,
     /// Values would come back to where they came from.
     Ring,
+    /// It is not for guests: what, in words.
+    NotForGuests(String),
     /// The stage has refused; why, in words.
     ByStage(String),
 }
@@ -73,6 +77,7 @@ impl fmt::Display for Refusal {
             Self::Ring => {
                 f.write_str("the edge would close a ring: values must not come back to where they came from")
             }
+            Self::NotForGuests(what) => write!(f, "{what} cannot be changed from afar, or by a stage"),
             Self::ByStage(why) => f.write_str(why),
         }
     }

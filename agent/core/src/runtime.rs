@@ -33,9 +33,19 @@ pub struct Losses {
     pub not_taken: u64,
 }
 
+/// What guests may do: those who change the graph while it runs, and are not the agent.
+#[derive(Clone, Copy, Debug)]
+pub struct Guests {
+    /// Types whose stages they may make and change.
+    pub types: &'static [&'static str],
+    /// Names that they may not give: the agent gives such itself.
+    pub is_reserved: fn(&str) -> bool,
+}
+
 /// An agent's graph and its timers, with all that is on its way.
 pub struct Runtime {
     types: BTreeMap<&'static str, Type>,
+    guests: Guests,
     graph: Graph,
     timers: Timers,
     words: VecDeque<(StageNumber, Word)>,
@@ -53,6 +63,7 @@ impl Runtime {
         let types = modules.iter().flat_map(|module| module.types);
         Self {
             types: types.map(|of| (of.name, *of)).collect(),
+            guests: Guests { types: &[], is_reserved: |_| true },
             graph: Graph::default(),
             timers: Timers::default(),
             words: VecDeque::new(),
@@ -86,6 +97,23 @@ impl Runtime {
             }
             Entry::Occupied(_) => Err(Refusal::TypeKnown(of.name.to_owned())),
         }
+    }
+
+    /// What guests may do from now on with what they or files have made.
+    pub fn open_to(&mut self, guests: Guests) {
+        self.guests = guests;
+    }
+
+    /// A stage, or a timer, that was made for a guest: guests may change and end it.
+    pub(crate) fn lend_stage(&mut self, number: StageNumber) {
+        if let Ok(slot) = self.graph.slot(number) {
+            self.graph.lend(slot);
+        }
+    }
+
+    /// See [`Runtime::lend_stage`].
+    pub(crate) fn lend_timer(&mut self, name: &str) {
+        self.timers.lend(name);
     }
 
     /// Adds a stage that was made elsewhere.
@@ -128,6 +156,11 @@ impl Runtime {
     /// All stages by number, with their names and types.
     pub fn stages(&self) -> Vec<(StageNumber, Option<&str>, &'static str)> {
         self.graph.stages()
+    }
+
+    /// The settings that a stage was told, and took: the newest value of each.
+    pub fn settings(&self, number: StageNumber) -> Option<&BTreeMap<String, String>> {
+        self.graph.settings(self.graph.slot(number).ok()?)
     }
 
     /// All edges: stage and output, stage and input.
@@ -174,9 +207,54 @@ impl Runtime {
                 let slot = self.graph.slot(self.number(&who)?)?;
                 let told = self.ask(slot, now_us, |stage, context| stage.told(&word, context));
                 told.map_err(Refusal::ByStage)?;
+                if let Word::Set { key, value } = &word {
+                    self.graph.note(slot, key, value);
+                }
             }
+            Order::AsGuest(order) => return self.carry_out_as_guest(*order, now_us),
         }
         Ok(None)
+    }
+
+    /// Carries out what somebody wants who may make stages of some types, and change what guests and files have made.
+    fn carry_out_as_guest(&mut self, order: Order, now_us: u64) -> Result<Option<StageNumber>, Refusal> {
+        let refused = |what: String| Err(Refusal::NotForGuests(what));
+        if let Order::Create { name: Some(name), .. } | Order::Name(_, name) | Order::Timer(name, _) = &order
+            && (self.guests.is_reserved)(name)
+        {
+            return refused(format!("what is named `{name}`"));
+        }
+        match &order {
+            Order::Create { type_name, .. } if !self.guests.types.contains(&type_name.as_str()) => {
+                let all: Vec<_> = self.guests.types.iter().map(|of| format!("`{of}`")).collect();
+                return refused(format!("a stage of a type other than {}", all.join(", ")));
+            }
+            Order::End(who) | Order::Name(who, _) | Order::Tell(who, _) if !self.is_lent(who)? => {
+                return refused(format!("the stage `{who}`"));
+            }
+            Order::Link((from, _), (to, _)) | Order::Unlink((from, _), (to, _))
+                if !self.is_lent(from)? && !self.is_lent(to)? =>
+            {
+                return refused(format!("an edge from `{from}` to `{to}`"));
+            }
+            Order::Timer(name, _) | Order::EndTimer(name) | Order::Subscribe(name, ..)
+                if self.timers.is_own(name) =>
+            {
+                return refused(format!("the timer `{name}`"));
+            }
+            _ => {}
+        }
+        let timer = if let Order::Timer(name, _) = &order { Some(name.clone()) } else { None };
+        let made = self.carry_out(order, now_us)?;
+        made.into_iter().for_each(|number| self.lend_stage(number));
+        timer.into_iter().for_each(|name| self.lend_timer(&name));
+        Ok(made)
+    }
+
+    /// Guests may change that stage.
+    fn is_lent(&self, who: &Who) -> Result<bool, Refusal> {
+        let of = self.graph.lent(self.graph.slot(self.number(who)?)?);
+        Ok(of.is_some_and(|of| self.guests.types.contains(&of)))
     }
 
     fn number(&self, who: &Who) -> Result<StageNumber, Refusal> {

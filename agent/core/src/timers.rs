@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::graph::check_name;
 use crate::refusal::{PERIOD_US_MIN, Refusal, TIMERS_MAX};
 use crate::words::{StageNumber, TimerName, When};
 
@@ -11,6 +12,8 @@ struct Timer {
     due_us: Option<u64>,
     period_us: Option<u64>,
     subscribers: BTreeSet<StageNumber>,
+    /// It was made by a file, a stage or somebody afar.
+    is_guest: bool,
 }
 
 /// A timer, as others see it.
@@ -39,14 +42,31 @@ impl Timers {
             When::Every(period_us) if period_us < PERIOD_US_MIN => return Err(Refusal::PeriodTooShort),
             When::Every(period_us) => (next_multiple(now_us, period_us), Some(period_us)),
         };
-        if !self.by_name.contains_key(name) && self.by_name.len() == TIMERS_MAX {
-            return Err(Refusal::TooManyTimers);
+        if !self.by_name.contains_key(name) {
+            check_name(name)?;
+            if self.by_name.len() == TIMERS_MAX {
+                return Err(Refusal::TooManyTimers);
+            }
         }
         let timer = self.by_name.entry(name.to_owned());
-        let timer =
-            timer.or_insert_with(|| Timer { due_us: None, period_us: None, subscribers: BTreeSet::new() });
+        let timer = timer.or_insert_with(|| Timer {
+            due_us: None,
+            period_us: None,
+            subscribers: BTreeSet::new(),
+            is_guest: false,
+        });
         (timer.due_us, timer.period_us) = (Some(due_us), period_us);
         Ok(())
+    }
+
+    /// Guests may change and end that timer.
+    pub(crate) fn lend(&mut self, name: &str) {
+        self.by_name.get_mut(name).into_iter().for_each(|timer| timer.is_guest = true);
+    }
+
+    /// There is such a timer, and it is the agent's own.
+    pub(crate) fn is_own(&self, name: &str) -> bool {
+        self.by_name.get(name).is_some_and(|timer| !timer.is_guest)
     }
 
     pub(crate) fn end(&mut self, name: &str) -> Result<(), Refusal> {
@@ -182,7 +202,8 @@ mod tests {
     fn there_are_so_many_timers_at_most() {
         let mut timers = Timers::default();
         (0..TIMERS_MAX).for_each(|n| timers.set(&n.to_string(), When::At(1), 0).unwrap());
-        assert_eq!(timers.set("one more", When::At(1), 0), Err(Refusal::TooManyTimers));
+        assert_eq!(timers.set("one-more", When::At(1), 0), Err(Refusal::TooManyTimers));
+        assert_eq!(timers.set("one more", When::At(1), 0), Err(Refusal::BadName("one more".to_owned())));
         assert_eq!(timers.set("7", When::At(2), 0), Ok(()));
     }
 }

@@ -1,5 +1,7 @@
 //! What stages, the runtime and others say to each other.
 
+use std::fmt;
+
 /// Which stage: no other one of this agent ever has its number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct StageNumber(pub u64);
@@ -83,6 +85,15 @@ pub enum Order {
     Subscribe(TimerName, Who, bool),
     /// Tell a stage something.
     Tell(Who, Word),
+    /// Do that as somebody who may change what guests have made, and nothing of the agent's own.
+    AsGuest(Box<Order>),
+}
+
+impl Order {
+    /// The same, with the rights of a guest.
+    pub fn as_guest(self) -> Self {
+        Self::AsGuest(Box::new(self))
+    }
 }
 
 /// A stage, as others speak of it.
@@ -92,6 +103,15 @@ pub enum Who {
     Number(StageNumber),
     /// By its name.
     Name(String),
+}
+
+impl fmt::Display for Who {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => write!(f, "{}", number.0),
+            Self::Name(name) => f.write_str(name),
+        }
+    }
 }
 
 impl From<&str> for Who {

@@ -307,7 +307,7 @@ fn the_files_of_the_page_can_be_had() {
     folder.put("mail.sh", "");
     let page = include_str!("../../../docs/monitoring.md");
     let files: Vec<_> = page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
-    assert_eq!(files.len(), 3);
+    assert_eq!(files.len(), 4);
     for text in files {
         let path = folder.put("agent.toml", text);
         OwnFile::read(&path).and_then(|file| file.check()).unwrap_or_else(|error| panic!("{error}"));

@@ -1,5 +1,7 @@
 //! An agent's graph, as people and programs see it.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 /// The stages, edges and timers of an agent.
@@ -23,6 +25,9 @@ pub struct StageInfo {
     /// Its type.
     #[serde(rename = "type")]
     pub type_name: String,
+    /// The settings that it was told, and took: the newest value of each.
+    #[serde(default)]
+    pub settings: BTreeMap<String, String>,
 }
 
 /// An edge, from an output of a stage to an input of another.

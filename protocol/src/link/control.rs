@@ -18,6 +18,8 @@ words! {
         Graph = 1 => "graph",
         /// To have these stages of the whole farm, TOML, in place of those that it was told before. It is not answered.
         Load = 2 => "load",
+        /// To carry out an order, UTF-8 text: answered with JSON, null or a string that says why it is refused.
+        Order = 3 => "order",
     }
 }
 

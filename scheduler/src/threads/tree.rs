@@ -15,7 +15,7 @@ use starfarm_overlay_core::lanes::Lane;
 use starfarm_overlay_core::ring::Ring;
 use starfarm_protocol::admin::Response;
 use starfarm_protocol::ids::{Boot, JobId, PublicKey};
-use starfarm_protocol::link::{Asked, Control, Message, Piece, Table};
+use starfarm_protocol::link::{Control, Message, Piece, Table};
 use starfarm_protocol::orders::{FRONT_LEVEL, PostId};
 use starfarm_protocol::seal::packet::Mode;
 use starfarm_protocol::seal::{Introduction, StaticKey, post_name};
@@ -28,7 +28,7 @@ use crate::Options;
 use crate::error::SchedulerError;
 use crate::guard::caught;
 use crate::store::state::StateDir;
-use crate::tree::{Arrival, Stages, Tree};
+use crate::tree::{Arrival, Ask, Stages, Tree};
 
 /// Links that wait for the thread at most.
 const ARRIVALS_MAX: usize = 1_024;
@@ -213,10 +213,11 @@ impl Root<'_> {
 
     /// Passes on what is asked of agents. Of one to whom no way is known yet whoever asked hears nothing.
     fn ask_agents(&self, reactor: &mut Reactor, now_us: u64) {
-        for (post, number) in self.tree.asked() {
-            let piece = Piece { number, nth: 0, of: 1, bytes: &[] };
-            let control = Control { post, asked: Asked::Graph as u8, piece };
-            self.children.send_to(reactor, post, &Message::Control(control), now_us);
+        for Ask { post, number, asked, text } in self.tree.asked() {
+            for piece in Piece::all(number, text.as_bytes()) {
+                let control = Control { post, asked: asked as u8, piece };
+                self.children.send_to(reactor, post, &Message::Control(control), now_us);
+            }
         }
     }
 

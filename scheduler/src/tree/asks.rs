@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use starfarm_protocol::link::{Answer, Pieces};
+use starfarm_protocol::link::{Answer, Asked, Pieces};
 use starfarm_protocol::orders::PostId;
 use tokio::sync::oneshot;
 
@@ -14,8 +14,17 @@ const OPEN_MAX: usize = 8;
 pub(super) struct Asks {
     last: u64,
     /// Those that have not left yet.
-    waiting: Vec<(PostId, u64)>,
+    waiting: Vec<Ask>,
     open: BTreeMap<u64, Open>,
+}
+
+/// A question to an agent.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Ask {
+    pub(crate) post: PostId,
+    pub(crate) number: u64,
+    pub(crate) asked: Asked,
+    pub(crate) text: String,
 }
 
 struct Open {
@@ -26,7 +35,11 @@ struct Open {
 
 impl Asks {
     /// Asks that post's agent; none where too many questions wait already.
-    pub(super) fn ask(&mut self, post: PostId) -> Option<oneshot::Receiver<Vec<u8>>> {
+    pub(super) fn ask(
+        &mut self,
+        post: PostId,
+        (asked, text): (Asked, &str),
+    ) -> Option<oneshot::Receiver<Vec<u8>>> {
         // Who does not wait any more has hung up.
         self.open.retain(|_, open| !open.reply.is_closed());
         if self.open.len() >= OPEN_MAX {
@@ -35,12 +48,12 @@ impl Asks {
         self.last += 1;
         let (reply, answer) = oneshot::channel();
         self.open.insert(self.last, Open { post, pieces: Pieces::default(), reply });
-        self.waiting.push((post, self.last));
+        self.waiting.push(Ask { post, number: self.last, asked, text: text.to_owned() });
         Some(answer)
     }
 
     /// Those that are to leave now.
-    pub(super) fn take_waiting(&mut self) -> Vec<(PostId, u64)> {
+    pub(super) fn take_waiting(&mut self) -> Vec<Ask> {
         std::mem::take(&mut self.waiting)
     }
 
@@ -71,8 +84,15 @@ mod tests {
     #[test]
     fn an_answer_reaches_who_asked_and_is_of_the_post_that_was_asked() {
         let mut asks = Asks::default();
-        let mut answers: Vec<_> = (1..=2).map(|post| asks.ask(PostId(post)).unwrap()).collect();
-        assert_eq!(asks.take_waiting(), [(PostId(1), 1), (PostId(2), 2)]);
+        let (graph, order) = ((Asked::Graph, ""), (Asked::Order, "end f"));
+        let mut answers = [(1, graph), (2, order)].map(|(post, what)| asks.ask(PostId(post), what).unwrap());
+        let ask = |number, (asked, text): (Asked, &str)| Ask {
+            post: PostId(number),
+            number,
+            asked,
+            text: text.to_owned(),
+        };
+        assert_eq!(asks.take_waiting(), [ask(1, graph), ask(2, order)]);
         assert_eq!(asks.take_waiting(), []);
         answer(&mut asks, 1, 2);
         answer(&mut asks, 1, 3);
@@ -85,9 +105,10 @@ mod tests {
     #[test]
     fn so_many_questions_wait_and_those_of_who_has_gone_make_room() {
         let mut asks = Asks::default();
-        let mut answers: Vec<_> = (0..OPEN_MAX).map(|_| asks.ask(PostId(1)).unwrap()).collect();
-        assert!(asks.ask(PostId(1)).is_none());
+        let mut ask = || asks.ask(PostId(1), (Asked::Graph, ""));
+        let mut answers: Vec<_> = (0..OPEN_MAX).map(|_| ask().unwrap()).collect();
+        assert!(ask().is_none());
         answers.pop();
-        assert!(asks.ask(PostId(1)).is_some());
+        assert!(ask().is_some());
     }
 }

@@ -344,3 +344,72 @@ fn stages_of_the_whole_farm_are_loaded_whole_and_again_at_the_next_start() {
         all_have(&farm, "other") && !stages(&farm, "w1").contains(&"slow".to_owned())
     });
 }
+
+/// A stage of a node's agent, as `monitor graph` shows it; null where there is none of that name.
+fn stage(farm: &Farm, node: &str, name: &str) -> Value {
+    let shown = farm.ask(&["monitor", "graph", node]);
+    let all = shown["stages"].as_array().unwrap();
+    all.iter().find(|stage| stage["name"] == name).cloned().unwrap_or_default()
+}
+
+#[test]
+fn an_agents_graph_changes_by_orders_from_afar_and_by_what_its_own_stages_see() {
+    let mut farm = Farm::start();
+    for name in ["w1", "w2", "w3"] {
+        farm.add_worker(name, &["--slots", "1"]);
+    }
+    farm.until_nodes_up(3);
+    // Two of them are below a communication process.
+    farm.cli(&["tree", "form", "--fanout", "2"]).exits(0);
+    until("agents answer", || ["w1", "w2", "w3"].iter().all(|node| !stages(&farm, node).is_empty()));
+    let control = |farm: &Farm, node: &str, order: &str| {
+        let words: Vec<_> = order.split(' ').collect();
+        farm.cli(&[&["monitor", "control", node], &words[..]].concat())
+    };
+    for node in ["w1", "w2", "w3"] {
+        for order in ["create slow rate", "set slow every 10", "link cpuload.out slow.in"] {
+            control(&farm, node, order).exits(0);
+        }
+        assert_eq!(stage(&farm, node, "slow")["settings"]["every"], "10");
+    }
+    // What is no order no farm is asked for; what the agent needs it keeps.
+    control(&farm, "w1", "quicken period").exits(2).says(&["`quicken period` is no order: write create"]);
+    control(&farm, "w9", "end slow").exits(4).says(&["no agent of a node `w9`"]);
+    for (order, why) in [
+        ("end cpuload", "the agent of w1 refuses it: the stage `cpuload` cannot be changed from afar"),
+        ("timer period every 0.01", "what is named `period` cannot be changed"),
+        ("create sh run", "a stage of a type other than `aggregate`"),
+        ("create units-7 rate", "what is named `units-7`"),
+        ("set slow colour red", "`rate` has no setting `colour`"),
+    ] {
+        control(&farm, "w1", order).exits(5).says(&[why]);
+    }
+    control(&farm, "w1", "end slow").exits(0);
+    assert!(stage(&farm, "w1", "slow").is_null() && !stage(&farm, "w2", "slow").is_null());
+    // A machine uses more than a byte of memory: its agent looks ten times as often.
+    let file = "[[stage]]\nname = \"full\"\ntype = \"threshold\"\nset = { metric = \"memory\", above = 1 }\n\
+        [[stage]]\nname = \"look\"\ntype = \"control\"\n\
+        set = { raised = \"timer often every 0.1; subscribe often memory\", cleared = \"end-timer often\" }\n\
+        [[stage]]\nname = \"slow\"\ntype = \"blackhole\"\n\
+        [[edge]]\nfrom = \"memory.out\"\nto = \"full.in\"\n[[edge]]\nfrom = \"full.out\"\nto = \"look.in\"\n";
+    let path = write(&farm, "monitor.toml", file);
+    farm.cli(&["monitor", "load", path.to_str().unwrap()]).exits(0);
+    let looks_often = |node: &str| {
+        let shown = farm.ask(&["monitor", "graph", node]);
+        let timers = shown["timers"].as_array().unwrap().iter();
+        let mut often = timers.filter(|timer| timer["name"] == "often" && timer["period_seconds"] == 0.1);
+        often.any(|timer| !timer["subscribers"].as_array().unwrap().is_empty())
+    };
+    until("each has seen it", || ["w1", "w2", "w3"].iter().all(|node| looks_often(node)));
+    assert_eq!(
+        stage(&farm, "w2", "slow")["type"],
+        "blackhole",
+        "the file counts, and not what an order has made"
+    );
+    // The level is out of reach now: all is as before.
+    control(&farm, "w2", "set full above 9000000000000000000").exits(0);
+    until("it looks less often", || !looks_often("w2"));
+    assert!(looks_often("w3"), "the others were told nothing");
+    let figures = farm.ask(&["monitor", "show", "--node", "w2"]);
+    assert!(!figures["series"].as_array().unwrap().is_empty(), "it measures as before");
+}

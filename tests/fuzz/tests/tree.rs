@@ -1,11 +1,11 @@
 //! What comes by the links and orders of the monitoring tree, what programs of units tell, and files of its stages.
 #![allow(clippy::unwrap_used)]
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use starfarm_agent::lines::Lines;
 use starfarm_agent::{OwnFile, check_farm_file};
-use starfarm_agent_core::trace;
+use starfarm_agent_core::{Guests, Order, PURE, Runtime, When, trace};
 use starfarm_fuzz::show;
 use starfarm_overlay_core::posts::Posts;
 use starfarm_protocol::ids::{JobId, PublicKey};
@@ -133,6 +133,43 @@ fn lines_of_programs() {
         let text = bytes.split(|byte| *byte == b'\n').find_map(trace::text);
         assert!(text.is_none_or(|text| text.is_err() || text.is_ok_and(|text| !text.contains('\n'))));
     });
+}
+
+#[test]
+fn orders_for_stages() {
+    let good = [
+        &b"create a rate"[..],
+        b"set a every 10",
+        b"link own.out a.in",
+        b"unlink own.out a.in",
+        b"timer t every 0.1",
+        b"subscribe t a",
+        b"end-timer t",
+        b"name a b",
+        b"end a",
+        b"end own",
+        b"timer own after 1e3",
+    ]
+    .map(<[u8]>::to_vec);
+    let mut runtime = Runtime::new(&PURE);
+    runtime.open_to(Guests { types: &["rate", "control"], is_reserved: |name| name == "own-7" });
+    let create = Order::Create { type_name: "wavebuf".to_owned(), name: Some("own".to_owned()) };
+    let own = runtime.order(create, 0).unwrap().unwrap();
+    runtime.order(Order::Timer("own".to_owned(), When::Every(1_000_000)), 0).unwrap();
+    let (runtime, carried_out) = (RefCell::new(runtime), Cell::new(0));
+    show("orders for stages", &good, 40_000, |bytes| {
+        let Some(order) = std::str::from_utf8(bytes).ok().and_then(|text| text.parse::<Order>().ok()) else {
+            return;
+        };
+        let mut runtime = runtime.borrow_mut();
+        carried_out.set(carried_out.get() + u64::from(runtime.order(order.as_guest(), 0).is_ok()));
+        let stages = runtime.stages();
+        assert_eq!((stages[0].0, stages[0].1), (own, Some("own")), "a guest has changed what is not its own");
+        assert!(
+            runtime.timers().iter().any(|timer| timer.name == "own" && timer.period_us == Some(1_000_000))
+        );
+    });
+    assert!(carried_out.get() > 100, "{carried_out:?}");
 }
 
 const FILE: &str = "modules = [\"cpuload\"]\nstart = \"config\"\n[[stage]]\nname = \"cpu\"\ntype = \"cpuload\"\n\

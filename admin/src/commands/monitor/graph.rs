@@ -21,6 +21,17 @@ fn called(stages: &[StageInfo], number: u64) -> String {
     name.unwrap_or_else(|| format!("#{number}"))
 }
 
+/// Columns of a setting's value that are shown.
+const VALUE_COLUMNS: usize = 40;
+
+/// What it was told.
+fn settings(stage: &StageInfo) -> String {
+    let all = stage.settings.iter().filter(|(_, value)| !value.is_empty());
+    let all: Vec<_> =
+        all.map(|(key, value)| format!("{key}={}", human::fitted(value, VALUE_COLUMNS))).collect();
+    all.join(" ")
+}
+
 struct EdgeRow {
     from: String,
     to: String,
@@ -51,6 +62,7 @@ const STAGES: &[Column<StageInfo>] = &[
     right("stage", |stage| Cell::new(stage.number.to_string())),
     left("name", |stage| Cell::new(stage.name.as_deref().unwrap_or("-"))),
     left("type", |stage| Cell::new(&stage.type_name)),
+    left("settings", |stage| Cell::new(settings(stage))),
 ];
 const EDGES: &[Column<EdgeRow>] =
     &[left("from", |edge| Cell::new(&edge.from)), left("to", |edge| Cell::new(&edge.to))];
@@ -121,6 +133,12 @@ mod tests {
             number,
             name: name.map(str::to_owned),
             type_name: type_name.to_owned(),
+            settings: match type_name {
+                "rate" => {
+                    [("every", "10"), ("prepare", "")].map(|(k, v)| (k.to_owned(), v.to_owned())).into()
+                }
+                _ => [].into(),
+            },
         };
         let edge = |from, to| EdgeInfo { from, output: "out".to_owned(), to, input: "a\"b".to_owned() };
         let timer = |name: &str, period_seconds, subscribers| GraphTimer {
@@ -143,10 +161,10 @@ mod tests {
     fn a_graph_is_three_tables() {
         let text = printed(Format::Table, |printer| printer.document(&graph()));
         expect![[r#"
-            stage  name     type
+            stage  name     type     settings
                 1  cpuload  cpuload
                 4  wave     wavebuf
-                9  -        rate
+                9  -        rate     every=10
 
             from         to
             cpuload.out  wave.a"b

@@ -58,6 +58,7 @@ pub(super) fn graph() -> GraphInfo {
         number,
         name: name.map(str::to_owned),
         type_name: type_name.to_owned(),
+        settings: [("every".to_owned(), "10".to_owned())].into(),
     };
     GraphInfo {
         stages: vec![stage(1, Some("cpuload"), "cpuload"), stage(2, None, "rate")],

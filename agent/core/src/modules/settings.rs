@@ -115,10 +115,20 @@ pub(super) fn list<T>(
     item: impl Fn(&str, &str) -> Result<T, String>,
     most: usize,
 ) -> Result<Vec<T>, String> {
-    if value.split(',').count() > most {
+    list_with(',', (key, value), item, most)
+}
+
+/// The same, with something else between them.
+pub(super) fn list_with<T>(
+    between: char,
+    (key, value): (&str, &str),
+    item: impl Fn(&str, &str) -> Result<T, String>,
+    most: usize,
+) -> Result<Vec<T>, String> {
+    if value.split(between).count() > most {
         return Err(format!("`{key}` is a list of {most} at most"));
     }
-    value.split(',').map(|one| item(key, one)).collect()
+    value.split(between).map(|one| item(key, one)).collect()
 }
 
 #[cfg(test)]

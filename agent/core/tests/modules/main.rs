@@ -5,6 +5,7 @@ mod aggregate;
 mod bench;
 #[path = "../common/mod.rs"]
 mod common;
+mod control;
 mod demux;
 mod derivative;
 mod limits;

@@ -80,6 +80,7 @@ fn action(request: &Request) -> Action {
         | Request::FormTree { .. }
         | Request::Monitor(_)
         | Request::LoadStages { .. }
+        | Request::OrderStages { .. }
         | Request::Node { .. } => Action::Steer,
         Request::Keys | Request::AddKey { .. } | Request::RevokeKey { .. } => Action::Govern,
     }
@@ -128,6 +129,7 @@ async fn answer(
             trees::trace(desk, after, take, about.map(|of| known_by_name(desk, of)).as_ref())
         }
         Request::LoadStages { text } => trees::load(desk, text),
+        Request::OrderStages { node, order } => trees::order(desk, &node, &order).await,
         Request::Graph { node } => trees::graph(desk, &node).await,
         Request::UsageLine(subject) => trees::line(desk, &known_by_name(desk, subject)),
         Request::FormTree { strategy, fanout, topology } => trees::form(desk, (strategy, fanout), topology),

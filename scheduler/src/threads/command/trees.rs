@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use serde::de::DeserializeOwned;
 use starfarm_overlay_core::front::Settings;
 use starfarm_overlay_core::plan::topology::{Fault, Topology};
 use starfarm_overlay_core::plan::{Strategy, Weights};
 use starfarm_protocol::admin::{
-    ErrorCode, GraphInfo, MonitorScope, MonitorWish, PlaceCps, Response, Subject, UsageLine,
+    ErrorCode, MonitorScope, MonitorWish, PlaceCps, Response, Subject, UsageLine,
 };
+use starfarm_protocol::link::{Asked, PIECE_BYTES};
 use starfarm_protocol::metric::PERIODS_US;
 
 use super::desk::Desk;
@@ -51,31 +53,49 @@ const ANSWERS: Duration = Duration::from_secs(2);
 
 /// The graph of a node's agent, which is asked for it.
 pub(super) async fn graph(desk: &Desk, node: &str) -> Response {
-    let Some(tree) = &desk.house.tree else { return no_tree() };
-    let answer = match tree.ask(node) {
+    ask(desk, node, (Asked::Graph, "")).await.map_or_else(|wrong| wrong, Response::Graph)
+}
+
+/// Has a node's agent carry out an order.
+pub(super) async fn order(desk: &Desk, node: &str, order: &str) -> Response {
+    if order.len() > PIECE_BYTES {
+        return error(ErrorCode::Usage, format!("an order has {PIECE_BYTES} bytes at most"));
+    }
+    match ask::<Option<String>>(desk, node, (Asked::Order, order)).await {
+        Ok(None) => Response::Done,
+        Ok(Some(why)) => error(ErrorCode::Refused, format!("the agent of {node} refuses it: {why}")),
+        Err(wrong) => wrong,
+    }
+}
+
+/// What a node's agent answers.
+async fn ask<T: DeserializeOwned>(desk: &Desk, node: &str, what: (Asked, &str)) -> Result<T, Response> {
+    let tree = desk.house.tree.as_ref().ok_or_else(no_tree)?;
+    let answer = match tree.ask(node, what) {
         None => {
             let why =
                 format!("no agent of a node `{node}` is in the tree: `starfarm tree` shows those that are");
-            return error(ErrorCode::NotFound, why);
+            return Err(error(ErrorCode::NotFound, why));
         }
         Some(None) => {
-            return error(ErrorCode::Conflict, "others ask for graphs at this moment: try again".to_owned());
+            let why = "others ask agents at this moment: try again".to_owned();
+            return Err(error(ErrorCode::Conflict, why));
         }
         Some(Some(answer)) => answer,
     };
     let answer = tokio::time::timeout(ANSWERS, answer).await;
-    match answer.ok().and_then(Result::ok).map(|json| serde_json::from_slice::<GraphInfo>(&json)) {
-        Some(Ok(graph)) => Response::Graph(graph),
+    match answer.ok().and_then(Result::ok).map(|json| serde_json::from_slice(&json)) {
+        Some(Ok(answer)) => Ok(answer),
         Some(Err(_)) => {
             let why = format!("what the agent of {node} says cannot be read: update the older side");
-            error(ErrorCode::Conflict, why)
+            Err(error(ErrorCode::Conflict, why))
         }
         None => {
             let why = format!(
-                "the agent of {node} did not answer within {} s: `starfarm tree` shows whether it is up",
+                "the agent of {node} did not answer within {} s: `starfarm tree` shows whether it is up, and `nodes` its release",
                 ANSWERS.as_secs()
             );
-            error(ErrorCode::Conflict, why)
+            Err(error(ErrorCode::Conflict, why))
         }
     }
 }
