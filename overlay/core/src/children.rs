@@ -161,7 +161,8 @@ impl Children {
                 }
                 self.links.insert(link, post);
                 self.received.attach(&attach, key);
-                links.send(link, Lane::Control, &Message::Welcome { now_us: farm_us }, now_us);
+                // It takes nothing before that, so that goes before all: alarms may be waiting for it.
+                links.send(link, Lane::Alarm, &Message::Welcome { now_us: farm_us }, now_us);
                 true
             }
         }

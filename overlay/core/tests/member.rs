@@ -1,10 +1,11 @@
 //! The life of a post, told by what it says on its links.
 #![allow(clippy::unwrap_used)]
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use starfarm_overlay_core::closing::{CLOSE_US, Closing};
-use starfarm_overlay_core::lanes::Lane;
+use starfarm_overlay_core::lanes::{Lane, Lanes};
 use starfarm_overlay_core::member::{Deed, Member, vouchers};
 use starfarm_overlay_core::pipe::{End, LinkId, Links};
 use starfarm_overlay_core::sending::Sending;
@@ -20,13 +21,14 @@ const FARM_US: u64 = 1_000 * SECOND_US;
 const UP: LinkId = LinkId(1);
 const DOWN: LinkId = LinkId(2);
 
-/// Links whose other ends remember what was said.
+/// Links whose other ends remember what was said, those that were closed, and what waits on each.
 #[derive(Default)]
-struct Said(Vec<(LinkId, String)>, Vec<LinkId>);
+struct Said(Vec<(LinkId, String)>, Vec<LinkId>, BTreeMap<LinkId, Lanes>);
 
 impl Links for Said {
-    fn send(&mut self, link: LinkId, _: Lane, message: &Message<'_>, _: u64) {
+    fn send(&mut self, link: LinkId, lane: Lane, message: &Message<'_>, _: u64) {
         self.0.push((link, format!("{message:?}")));
+        self.2.entry(link).or_default().put(lane, bytes(message)).unwrap();
     }
 
     fn open(&mut self, link: LinkId, lane: Lane, message: &Message<'_>, now_us: u64) {
@@ -118,6 +120,16 @@ fn a_post_that_stays_where_it_is_hears_that_the_farms_clock_was_set_back() {
     }
     assert_eq!(cp.member.farm_us(15 * SECOND_US), Some(FARM_US + 10 * SECOND_US));
     assert!(cp.said.1.is_empty(), "no link has ended");
+}
+
+#[test]
+fn the_first_that_a_child_hears_is_that_it_is_taken_in_whatever_else_is_urgent() {
+    let mut cp = Cp::new();
+    cp.said.send(DOWN, Lane::Alarm, &Message::Alarms(Vec::new()), SECOND_US);
+    let waiting = cp.said.2.get_mut(&DOWN).unwrap();
+    let heard: Vec<_> = std::iter::from_fn(|| waiting.take_next()).collect();
+    assert!(matches!(Message::read(&heard[0]), Ok(Some(Message::Welcome { .. }))), "{heard:?}");
+    assert!(heard.iter().any(|record| matches!(Message::read(record), Ok(Some(Message::Alarms(_))))));
 }
 
 #[test]

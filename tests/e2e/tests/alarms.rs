@@ -57,16 +57,22 @@ fn agents(of: &Path) -> Vec<i32> {
     all.into_iter().filter(is_agent).map(u32::cast_signed).collect()
 }
 
+/// A farm, and the small disk that its worker `small` is to have.
+fn with_small_disk(test: &str) -> Option<(Farm, Disk)> {
+    let farm = Farm::start();
+    match Disk::tmpfs(&farm.worker_state("small"), 24 << 10) {
+        Ok(disk) => Some((farm, disk)),
+        Err(lack) => {
+            skip("mount", test, &lack.0);
+            None
+        }
+    }
+}
+
 #[test]
 fn a_disk_that_fills_is_an_alarm_a_program_runs_once_and_the_node_is_drained() {
-    let mut farm = Farm::start();
-    let disk = match Disk::tmpfs(&farm.worker_state("small"), 24 << 10) {
-        Ok(disk) => disk,
-        Err(lack) => {
-            let test = "a_disk_that_fills_is_an_alarm_a_program_runs_once_and_the_node_is_drained";
-            return skip("mount", test, &lack.0);
-        }
-    };
+    let test = "a_disk_that_fills_is_an_alarm_a_program_runs_once_and_the_node_is_drained";
+    let Some((mut farm, disk)) = with_small_disk(test) else { return };
     let pager = Pager::of(&farm);
     let follows = farm.follow("follow", &["--stream", "alarm", "--node", "small"]);
     farm.add_worker("small", &["--slots", "1", "--drain-on-alarm"]);
@@ -111,6 +117,43 @@ fn a_disk_that_fills_is_an_alarm_a_program_runs_once_and_the_node_is_drained() {
         assert_eq!(lines.last().unwrap()["level"], "critical", "{lines:?}");
     }
     drop(farm);
+}
+
+#[test]
+fn an_alarm_that_stands_is_the_same_one_to_whoever_starts_again() {
+    let test = "an_alarm_that_stands_is_the_same_one_to_whoever_starts_again";
+    let Some((mut farm, disk)) = with_small_disk(test) else { return };
+    let pager = Pager::of(&farm);
+    farm.add_worker("small", &["--slots", "1"]);
+    farm.add_worker("pager", &["--slots", "0", "--on-alarm", pager.program()]);
+    farm.until_nodes_up(2);
+    until("a node has a program", || farm.ask(&["monitor", "alarms"])["reacts"] == "pager");
+    fill(disk.path());
+    let reacted = |farm: &Farm| disk_alarm(farm).is_some_and(|alarm| alarm["reacted"] == true);
+    until("the program was run", || reacted(&farm));
+    // The post that runs the program begins anew, and is taken in although there is an alarm to tell.
+    let runs_programs = |farm: &Farm| {
+        let tree = farm.ask(&["tree"]);
+        let posts = tree["posts"].as_array().unwrap();
+        posts
+            .iter()
+            .find(|post| post["kind"] == "ap" && post["state"] == "joined")
+            .map(|post| post["pid"].clone())
+    };
+    let first = until_some("there is one", || runs_programs(&farm));
+    agents(&farm.worker_state("pager")).iter().for_each(|agent| send(Signal::KILL, agent.unsigned_abs()));
+    until("another one is there", || runs_programs(&farm).is_some_and(|pid| pid != first));
+    assert!(reacted(&farm));
+    // Whoever tells of the disk begins anew while there is no front.
+    let of_small = farm.worker_state("small");
+    let before = agents(&of_small);
+    farm.kill_scheduler();
+    before.iter().for_each(|agent| send(Signal::KILL, agent.unsigned_abs()));
+    until("another agent is there", || agents(&of_small).iter().any(|agent| !before.contains(agent)));
+    farm.restart_scheduler();
+    until("the new front hears that somebody has reacted", || reacted(&farm));
+    until("it has the post that runs the program", || runs_programs(&farm).is_some());
+    assert_eq!(pager.ran_for("small disk critical"), 1);
 }
 
 #[test]
