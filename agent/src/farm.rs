@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
+use starfarm_agent_core::Runtime;
 use starfarm_agent_core::config::{Applied, At, Wrong};
-use starfarm_agent_core::{Order, Runtime, Who};
 use starfarm_protocol::link::{Asked, Control, Message, Piece, Pieces};
 use starfarm_protocol::orders::PostId;
 
@@ -59,18 +59,6 @@ fn apply(text: &str, runtime: &mut Runtime, now_us: u64) -> Result<Applied, Wron
     said.config.apply(runtime, now_us)
 }
 
-/// Ends what stages and orders from afar have made of the same names as the file has: the file counts. That a node's own has none of
-/// them was checked.
-fn make_room(text: &str, runtime: &mut Runtime, now_us: u64) {
-    let config = file::read(text, Path::new("")).map(|said| said.config).unwrap_or_default();
-    let stages = config.stages.into_iter().map(|stage| Order::End(Who::from(stage.name.1.as_str())));
-    let timers = config.timers.into_iter().map(|timer| Order::EndTimer(timer.name.1));
-    for order in stages.chain(timers) {
-        // Most are not there.
-        let _ = runtime.order(order.as_guest(), now_us);
-    }
-}
-
 /// The farm's file as a post has heard it.
 #[derive(Default)]
 pub(crate) struct Farm {
@@ -96,7 +84,7 @@ impl Farm {
         pieces.map(|piece| Message::Control(Control { post: PostId::ALL, asked: Asked::Load as u8, piece }))
     }
 
-    /// Puts it in force in place of the one before, beside a node's own. One that this node cannot have changes nothing.
+    /// Puts it in force in place of the one before, and of what orders from afar have made, beside a node's own. One that this node cannot have changes nothing.
     pub(crate) fn apply(&mut self, runtime: &mut Runtime, own: Option<&OwnFile>, now_us: u64) {
         let Some((_, whole)) = &self.whole else { return };
         let Ok(text) = std::str::from_utf8(whole) else { return };
@@ -112,18 +100,17 @@ impl Farm {
             return;
         }
         std::mem::take(&mut self.applied).end(runtime, now_us);
-        make_room(text, runtime, now_us);
-        self.applied = apply(text, runtime, now_us).unwrap_or_else(|wrong| {
-            let why = FileError::at("monitor.toml", text, wrong);
-            starfarm_net::say(&format!("starfarm-agent: nothing of the farm's file is in force here: {why}"));
-            Applied::default()
-        });
+        runtime.take_back();
+        // Nothing is there now that was not when it was tried.
+        self.applied = apply(text, runtime, now_us).unwrap_or_default();
     }
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use starfarm_agent_core::Order;
+
     use super::*;
 
     const SLOW: &str =

@@ -78,7 +78,7 @@ impl Tree {
         let (wishes, traces) = (Wishes::default(), Traces::default());
         let forest = Forest::new(front);
         let known = Known { forest, picture, of_front, wishes, alarms, traces };
-        let stages = Mutex::new(Arc::new(Stages::new(String::new())));
+        let stages = Mutex::new(Arc::new(Stages::new(String::new(), 0)));
         Self { known: Mutex::new(known), arrivals, waker, asks: Mutex::default(), stages }
     }
 

@@ -28,11 +28,11 @@ Orders:
   end-timer NAME                       end it
   subscribe TIMER STAGE                have it fire for a stage; unsubscribe: no more
 
-What a file, a stage or such an order has made may be changed, not what the agent itself needs. An order holds until the agent starts
-again, or the farm's file is loaded anew that made what it is about.
+What a file, a stage or such an order has made may be changed, not what the agent itself needs, nor what comes to it. An order holds until
+the agent starts again, or `monitor load` is given. Options stand before NODE.
 
 Examples:
-  starfarm monitor control n3 timer often every 0.1
+  starfarm monitor control n3 timer often every 10
   starfarm monitor control n3 set slow every 5";
 
 #[derive(Subcommand, Debug)]

@@ -142,16 +142,15 @@ impl Config {
             &self.stages
         {
             let create = Order::Create { type_name: type_name.clone(), name: Some(name.clone()) };
-            let number = runtime.order(create, now_us).map_err(|refusal| {
+            let number = runtime.order_of_file(create, now_us).map_err(|refusal| {
                 let at = if matches!(refusal, Refusal::NoType(_)) { *type_at } else { *name_at };
                 wrong(at)(refusal)
             })?;
             let number = number.expect("a stage that was made has a number");
-            runtime.lend_stage(number);
             applied.stages.push(number);
             for (At(at, key), value) in settings {
                 let word = Word::Set { key: key.clone(), value: value.clone() };
-                runtime.order(Order::Tell(Who::from(number), word), now_us).map_err(wrong(*at))?;
+                runtime.order_of_file(Order::Tell(Who::from(number), word), now_us).map_err(wrong(*at))?;
             }
         }
         Ok(())
@@ -162,7 +161,7 @@ impl Config {
             let EdgeEntry { from: At(from_at, from), to: At(to_at, to) } = edge;
             let (from, to) = (end_of(*from_at, from, "OUTPUT")?, end_of(*to_at, to, "INPUT")?);
             let order = Order::Link(from.clone(), to.clone());
-            runtime.order(order, now_us).map_err(|refusal| {
+            runtime.order_of_file(order, now_us).map_err(|refusal| {
                 let at = if runtime.knows(&from.0) && !runtime.knows(&to.0) { *to_at } else { *from_at };
                 let why = format!("no edge leads from `{}` to `{}`: {refusal}", edge.from.1, edge.to.1);
                 Wrong { at, why }
@@ -180,10 +179,9 @@ impl Config {
                 return Err(Wrong { at: *name_at, why: format!("another timer is named `{name}`") });
             }
             let order = Order::Timer(name.clone(), from_now_on(*when, now_us));
-            runtime.order(order, now_us).map_err(|refusal| {
+            runtime.order_of_file(order, now_us).map_err(|refusal| {
                 wrong(if refusal == Refusal::PeriodTooShort { *when_at } else { *name_at })(refusal)
             })?;
-            runtime.lend_timer(name);
             applied.timers.push((name.clone(), *when));
             for At(at, stage) in subscribers {
                 if !self.stages.iter().any(|entry| entry.name.1 == *stage) {
@@ -191,7 +189,7 @@ impl Config {
                     return Err(Wrong { at: *at, why });
                 }
                 let order = Order::Subscribe(name.clone(), Who::from(stage.as_str()), true);
-                runtime.order(order, now_us).map_err(wrong(*at))?;
+                runtime.order_of_file(order, now_us).map_err(wrong(*at))?;
             }
         }
         Ok(())

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::refusal::{EDGES_MAX, HOOKS_MAX, NAME_BYTES_MAX, Refusal, SETTINGS_MAX, STAGES_MAX};
 use crate::stage::Stage;
-use crate::words::{Hook, Side, StageNumber};
+use crate::words::{Hook, Maker, Side, StageNumber};
 
 /// One end of an edge.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,8 +34,7 @@ struct Entry {
     number: StageNumber,
     name: Option<String>,
     type_name: &'static str,
-    /// It was made by a file, a stage or somebody afar: it is none of those that the agent needs.
-    is_guest: bool,
+    maker: Maker,
     /// What it was told, and took.
     settings: BTreeMap<String, String>,
     /// None while it is asked something.
@@ -62,6 +61,8 @@ pub(crate) struct Graph {
     by_number: HashMap<StageNumber, usize>,
     by_name: BTreeMap<String, StageNumber>,
     last: u64,
+    /// Stages that are not the agent's own.
+    guests: usize,
 }
 
 impl Graph {
@@ -70,8 +71,10 @@ impl Graph {
         type_name: &'static str,
         stage: Box<dyn Stage>,
         name: Option<&str>,
+        maker: Maker,
     ) -> Result<StageNumber, Refusal> {
-        if self.by_number.len() == STAGES_MAX {
+        // Whatever others have, there is room for those that the agent needs.
+        if maker != Maker::Agent && self.guests == STAGES_MAX {
             return Err(Refusal::TooManyStages);
         }
         name.map(|name| self.check_free(name)).transpose()?;
@@ -82,8 +85,9 @@ impl Graph {
         if let Some(name) = &name {
             self.by_name.insert(name.clone(), number);
         }
-        let (is_guest, settings, stage) = (false, BTreeMap::new(), Some(stage));
-        let entry = Entry { number, name, type_name, is_guest, settings, stage, inputs, outputs };
+        self.guests += usize::from(maker != Maker::Agent);
+        let (settings, stage) = (BTreeMap::new(), Some(stage));
+        let entry = Entry { number, name, type_name, maker, settings, stage, inputs, outputs };
         let slot = self.free.pop().unwrap_or(self.slots.len());
         if slot == self.slots.len() {
             self.slots.push(None);
@@ -121,15 +125,16 @@ impl Graph {
         self.slots[slot].as_mut().expect("a number or an edge leads to a stage that is there")
     }
 
-    /// Guests may change and end that stage.
-    pub(crate) fn lend(&mut self, slot: usize) {
-        self.entry(slot).is_guest = true;
-    }
-
-    /// Its type, if guests may change and end it.
+    /// Its type, if it is not the agent's own.
     pub(crate) fn lent(&self, slot: usize) -> Option<&'static str> {
         let entry = self.slots.get(slot)?.as_ref()?;
-        entry.is_guest.then_some(entry.type_name)
+        (entry.maker != Maker::Agent).then_some(entry.type_name)
+    }
+
+    /// Those that it has had made.
+    pub(crate) fn made_by(&self, maker: Maker) -> Vec<StageNumber> {
+        let made = self.slots.iter().flatten().filter(|entry| entry.maker == maker);
+        made.map(|entry| entry.number).collect()
     }
 
     /// Notes what a stage was told, and took.
@@ -157,10 +162,11 @@ impl Graph {
             }
         }
         self.by_number.remove(&number);
-        if let Some(entry) = self.slots[slot].take()
-            && let Some(name) = entry.name
-        {
-            self.by_name.remove(&name);
+        if let Some(entry) = self.slots[slot].take() {
+            self.guests -= usize::from(entry.maker != Maker::Agent);
+            if let Some(name) = entry.name {
+                self.by_name.remove(&name);
+            }
         }
         self.free.push(slot);
         Ok(())

@@ -141,6 +141,11 @@ pub struct Named<'a> {
     pub amount: Amount,
 }
 
+/// Whether a triple is a figure that has a name only: its value is no number, whatever its length.
+pub(crate) fn is_named(triple: &Triple<'_>) -> bool {
+    Named::read(triple).is_some_and(|of| id(of.name) == triple.id)
+}
+
 impl<'a> Named<'a> {
     /// Reads a triple, if it is one of these. None where the name, or the number, could be none.
     pub fn read(triple: &Triple<'a>) -> Option<Self> {

@@ -7,11 +7,11 @@ use std::collections::btree_map::{BTreeMap, Entry};
 
 use crate::flow::Flow;
 use crate::graph::Graph;
-use crate::refusal::Refusal;
+use crate::refusal::{PERIOD_US_MIN, Refusal};
 use crate::stage::{Context, Module, Stage, Type};
 use crate::timers::{TimerInfo, Timers};
 use crate::values::Triples;
-use crate::words::{Order, StageNumber, Who, Word};
+use crate::words::{Maker, Order, StageNumber, When, Who, Word};
 
 /// Stages that a message may pass, at most.
 const STEPS_MAX: usize = 64;
@@ -52,7 +52,8 @@ pub struct Runtime {
     /// What goes an edge further next, and what stages make of it.
     flow: Flow,
     made: Flow,
-    orders: VecDeque<Order>,
+    /// Of stages, with who has given them.
+    orders: VecDeque<(StageNumber, Order)>,
     waiting: Vec<StageNumber>,
     losses: Losses,
 }
@@ -80,7 +81,7 @@ impl Runtime {
     /// # Errors
     /// It cannot be done, or the stage refuses what it is told; nothing has changed then.
     pub fn order(&mut self, order: Order, now_us: u64) -> Result<Option<StageNumber>, Refusal> {
-        let made = self.carry_out(order, now_us)?;
+        let made = self.carry_out_of(order, (Maker::Agent, Maker::Afar), now_us)?;
         self.settle(now_us);
         Ok(made)
     }
@@ -104,16 +105,36 @@ impl Runtime {
         self.guests = guests;
     }
 
-    /// A stage, or a timer, that was made for a guest: guests may change and end it.
-    pub(crate) fn lend_stage(&mut self, number: StageNumber) {
-        if let Ok(slot) = self.graph.slot(number) {
-            self.graph.lend(slot);
+    /// Carries out an order of a file: see [`Runtime::order`].
+    pub(crate) fn order_of_file(
+        &mut self,
+        order: Order,
+        now_us: u64,
+    ) -> Result<Option<StageNumber>, Refusal> {
+        let made = self.carry_out(order, Maker::File, now_us)?;
+        self.settle(now_us);
+        Ok(made)
+    }
+
+    /// Ends all that orders from afar have made.
+    pub fn take_back(&mut self) {
+        self.end_those_of(Maker::Afar);
+    }
+
+    /// Ends all that it has had made, and what that has had made.
+    fn end_those_of(&mut self, maker: Maker) {
+        self.timers.end_those_of(maker);
+        for number in self.graph.made_by(maker) {
+            self.end(number).expect("it is there: what it has had made is other");
         }
     }
 
-    /// See [`Runtime::lend_stage`].
-    pub(crate) fn lend_timer(&mut self, name: &str) {
-        self.timers.lend(name);
+    fn end(&mut self, number: StageNumber) -> Result<(), Refusal> {
+        self.graph.remove(number)?;
+        self.timers.forget(number);
+        self.waiting.retain(|waiting| *waiting != number);
+        self.end_those_of(Maker::Stage(number));
+        Ok(())
     }
 
     /// Adds a stage that was made elsewhere.
@@ -126,7 +147,7 @@ impl Runtime {
         stage: Box<dyn Stage>,
         name: Option<&str>,
     ) -> Result<StageNumber, Refusal> {
-        self.graph.add(type_name, stage, name)
+        self.graph.add(type_name, stage, name, Maker::Agent)
     }
 
     /// When [`Runtime::on_time`] is due next.
@@ -178,18 +199,29 @@ impl Runtime {
         self.number(who).is_ok()
     }
 
-    fn carry_out(&mut self, order: Order, now_us: u64) -> Result<Option<StageNumber>, Refusal> {
+    /// Carries out an order: of the first maker, or as a guest, of the second.
+    fn carry_out_of(
+        &mut self,
+        order: Order,
+        (maker, guest): (Maker, Maker),
+        now_us: u64,
+    ) -> Result<Option<StageNumber>, Refusal> {
+        let Order::AsGuest(order) = order else { return self.carry_out(order, maker, now_us) };
+        self.check_guest(&order)?;
+        let order = match *order {
+            Order::Timer(name, When::After(us)) => Order::Timer(name, When::After(us.max(PERIOD_US_MIN))),
+            order => order,
+        };
+        self.carry_out(order, guest, now_us)
+    }
+
+    fn carry_out(&mut self, order: Order, maker: Maker, now_us: u64) -> Result<Option<StageNumber>, Refusal> {
         match order {
             Order::Create { type_name, name } => {
                 let of = *self.types.get(type_name.as_str()).ok_or(Refusal::NoType(type_name))?;
-                return self.graph.add(of.name, (of.new)(), name.as_deref()).map(Some);
+                return self.graph.add(of.name, (of.new)(), name.as_deref(), maker).map(Some);
             }
-            Order::End(who) => {
-                let number = self.number(&who)?;
-                self.graph.remove(number)?;
-                self.timers.forget(number);
-                self.waiting.retain(|waiting| *waiting != number);
-            }
+            Order::End(who) => self.end(self.number(&who)?)?,
             Order::Name(who, name) => self.graph.name(self.number(&who)?, &name)?,
             Order::Link((from, output), (to, input)) => {
                 self.graph.link((self.number(&from)?, &output), (self.number(&to)?, &input))?;
@@ -197,7 +229,7 @@ impl Runtime {
             Order::Unlink((from, output), (to, input)) => {
                 self.graph.unlink((self.number(&from)?, &output), (self.number(&to)?, &input))?;
             }
-            Order::Timer(name, when) => self.timers.set(&name, when, now_us)?,
+            Order::Timer(name, when) => self.timers.set(&name, when, maker, now_us)?,
             Order::EndTimer(name) => self.timers.end(&name)?,
             Order::Subscribe(timer, who, on) => {
                 let number = self.number(&who)?;
@@ -211,44 +243,41 @@ impl Runtime {
                     self.graph.note(slot, key, value);
                 }
             }
-            Order::AsGuest(order) => return self.carry_out_as_guest(*order, now_us),
+            Order::AsGuest(order) => return self.carry_out_of(*order, (maker, maker), now_us),
         }
         Ok(None)
     }
 
-    /// Carries out what somebody wants who may make stages of some types, and change what guests and files have made.
-    fn carry_out_as_guest(&mut self, order: Order, now_us: u64) -> Result<Option<StageNumber>, Refusal> {
+    /// Whether a guest may order that: to make stages of some types, and to change what guests and files have made.
+    fn check_guest(&self, order: &Order) -> Result<(), Refusal> {
         let refused = |what: String| Err(Refusal::NotForGuests(what));
-        if let Order::Create { name: Some(name), .. } | Order::Name(_, name) | Order::Timer(name, _) = &order
+        if let Order::Create { name: Some(name), .. } | Order::Name(_, name) | Order::Timer(name, _) = order
             && (self.guests.is_reserved)(name)
         {
             return refused(format!("what is named `{name}`"));
         }
-        match &order {
+        match order {
             Order::Create { type_name, .. } if !self.guests.types.contains(&type_name.as_str()) => {
                 let all: Vec<_> = self.guests.types.iter().map(|of| format!("`{of}`")).collect();
-                return refused(format!("a stage of a type other than {}", all.join(", ")));
+                refused(format!("a stage of a type other than {}", all.join(", ")))
             }
             Order::End(who) | Order::Name(who, _) | Order::Tell(who, _) if !self.is_lent(who)? => {
-                return refused(format!("the stage `{who}`"));
+                refused(format!("the stage `{who}`"))
             }
-            Order::Link((from, _), (to, _)) | Order::Unlink((from, _), (to, _))
-                if !self.is_lent(from)? && !self.is_lent(to)? =>
-            {
-                return refused(format!("an edge from `{from}` to `{to}`"));
+            // What comes of it reaches none but those that guests may have.
+            Order::Link(_, (to, input)) | Order::Unlink(_, (to, input)) if !self.is_lent(to)? => {
+                refused(format!("what comes to `{to}.{input}`"))
             }
             Order::Timer(name, _) | Order::EndTimer(name) | Order::Subscribe(name, ..)
                 if self.timers.is_own(name) =>
             {
-                return refused(format!("the timer `{name}`"));
+                refused(format!("the timer `{name}`"))
             }
-            _ => {}
+            Order::Subscribe(_, who, _) if !self.is_lent(who)? => {
+                refused(format!("when the stage `{who}` is asked"))
+            }
+            _ => Ok(()),
         }
-        let timer = if let Order::Timer(name, _) = &order { Some(name.clone()) } else { None };
-        let made = self.carry_out(order, now_us)?;
-        made.into_iter().for_each(|number| self.lend_stage(number));
-        timer.into_iter().for_each(|name| self.lend_timer(&name));
-        Ok(made)
     }
 
     /// Guests may change that stage.
@@ -266,8 +295,8 @@ impl Runtime {
 
     /// Goes on until nothing is left.
     fn settle(&mut self, now_us: u64) {
-        let mut steps = 0;
-        for left in (0..TURN_MAX).rev() {
+        let (mut steps, mut left) = (0, TURN_MAX);
+        loop {
             if let Some((number, word)) = self.words.pop_front() {
                 self.say(number, &word, now_us);
             } else if !self.made.messages.is_empty() {
@@ -276,11 +305,12 @@ impl Runtime {
                 if steps > STEPS_MAX {
                     self.losses.too_far += self.flow.messages.len() as u64;
                 } else {
-                    self.pass_on(now_us);
+                    left = left.saturating_sub(self.pass_on(left, now_us));
                 }
                 self.flow.clear();
-            } else if let Some(order) = self.orders.pop_front() {
-                self.losses.refused += u64::from(self.carry_out(order, now_us).is_err());
+            } else if let Some((stage, order)) = self.orders.pop_front() {
+                let done = self.carry_out_of(order, (Maker::Agent, Maker::Stage(stage)), now_us);
+                self.losses.refused += u64::from(done.is_err());
             } else if !self.waiting.is_empty() {
                 let waiting = std::mem::take(&mut self.waiting);
                 self.words.extend(waiting.into_iter().map(|number| (number, Word::WaveIsOver)));
@@ -288,8 +318,9 @@ impl Runtime {
             } else {
                 return;
             }
+            left = left.saturating_sub(1);
             if left == 0 {
-                self.cut_off();
+                return self.cut_off();
             }
         }
     }
@@ -311,19 +342,25 @@ impl Runtime {
         self.losses.refused += u64::from(told.is_err());
     }
 
-    /// All messages on their way go an edge further.
-    fn pass_on(&mut self, now_us: u64) {
+    /// All messages on their way go an edge further, over so many edges at most: over how many they went.
+    fn pass_on(&mut self, most: usize, now_us: u64) -> usize {
         let flow = std::mem::take(&mut self.flow);
-        let mut start = 0;
+        let (mut start, mut passed) = (0, 0);
         for &(slot, output, end) in &flow.messages {
             let values = Triples::of_checked(&flow.bytes[start..end]);
             start = end;
             for nth in 0.. {
                 let Some(&to) = self.graph.ends(slot, output).get(nth) else { break };
+                if passed == most {
+                    self.losses.cut_off += 1;
+                    continue;
+                }
+                passed += 1;
                 self.ask(to.slot, now_us, |stage, context| stage.data(to.port, values, context));
             }
         }
         self.flow = flow;
+        passed
     }
 
     fn ask<T>(

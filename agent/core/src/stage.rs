@@ -38,7 +38,7 @@ pub struct Context<'a> {
     pub(crate) slot: usize,
     pub(crate) now_us: u64,
     pub(crate) flow: &'a mut Flow,
-    pub(crate) orders: &'a mut VecDeque<Order>,
+    pub(crate) orders: &'a mut VecDeque<(StageNumber, Order)>,
     pub(crate) waiting: &'a mut Vec<StageNumber>,
     pub(crate) not_taken: &'a mut u64,
 }
@@ -76,7 +76,7 @@ impl Context<'_> {
 
     /// Has the runtime do something, after what it is about. What cannot be done is counted.
     pub fn order(&mut self, order: Order) {
-        self.orders.push_back(order);
+        self.orders.push_back((self.number, order));
     }
 }
 

@@ -5,15 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::graph::check_name;
 use crate::refusal::{PERIOD_US_MIN, Refusal, TIMERS_MAX};
-use crate::words::{StageNumber, TimerName, When};
+use crate::words::{Maker, StageNumber, TimerName, When};
 
 struct Timer {
     /// When it fires next; none where it has fired, and does so once.
     due_us: Option<u64>,
     period_us: Option<u64>,
     subscribers: BTreeSet<StageNumber>,
-    /// It was made by a file, a stage or somebody afar.
-    is_guest: bool,
+    maker: Maker,
 }
 
 /// A timer, as others see it.
@@ -35,7 +34,7 @@ pub(crate) struct Timers {
 
 impl Timers {
     /// Makes a timer, or gives one that is there another time; its subscribers stay.
-    pub(crate) fn set(&mut self, name: &str, when: When, now_us: u64) -> Result<(), Refusal> {
+    pub(crate) fn set(&mut self, name: &str, when: When, maker: Maker, now_us: u64) -> Result<(), Refusal> {
         let (due_us, period_us) = match when {
             When::At(at_us) => (at_us, None),
             When::After(us) => (now_us.saturating_add(us), None),
@@ -44,7 +43,9 @@ impl Timers {
         };
         if !self.by_name.contains_key(name) {
             check_name(name)?;
-            if self.by_name.len() == TIMERS_MAX {
+            // Whatever others have, there is room for those that the agent needs.
+            let others = self.by_name.values().filter(|timer| timer.maker != Maker::Agent).count();
+            if maker != Maker::Agent && others == TIMERS_MAX {
                 return Err(Refusal::TooManyTimers);
             }
         }
@@ -53,20 +54,20 @@ impl Timers {
             due_us: None,
             period_us: None,
             subscribers: BTreeSet::new(),
-            is_guest: false,
+            maker,
         });
         (timer.due_us, timer.period_us) = (Some(due_us), period_us);
         Ok(())
     }
 
-    /// Guests may change and end that timer.
-    pub(crate) fn lend(&mut self, name: &str) {
-        self.by_name.get_mut(name).into_iter().for_each(|timer| timer.is_guest = true);
+    /// Ends those that it has had made.
+    pub(crate) fn end_those_of(&mut self, maker: Maker) {
+        self.by_name.retain(|_, timer| timer.maker != maker);
     }
 
     /// There is such a timer, and it is the agent's own.
     pub(crate) fn is_own(&self, name: &str) -> bool {
-        self.by_name.get(name).is_some_and(|timer| !timer.is_guest)
+        self.by_name.get(name).is_some_and(|timer| timer.maker == Maker::Agent)
     }
 
     pub(crate) fn end(&mut self, name: &str) -> Result<(), Refusal> {
@@ -140,6 +141,8 @@ fn next_multiple(now_us: u64, period_us: u64) -> u64 {
 mod tests {
     use super::*;
 
+    const MAKER: Maker = Maker::File;
+
     fn fired(timers: &mut Timers, now_us: u64) -> Vec<String> {
         let all = timers.fire(now_us);
         all.into_iter().map(|(stage, names)| format!("{}: {}", stage.0, names.join(" "))).collect()
@@ -148,9 +151,9 @@ mod tests {
     #[test]
     fn timers_that_are_due_together_reach_a_subscriber_together() {
         let mut timers = Timers::default();
-        timers.set("second", When::Every(1_000_000), 1_500_000).unwrap();
-        timers.set("tenth", When::Every(100_000), 1_500_000).unwrap();
-        timers.set("once", When::After(400_000), 1_500_000).unwrap();
+        timers.set("second", When::Every(1_000_000), MAKER, 1_500_000).unwrap();
+        timers.set("tenth", When::Every(100_000), MAKER, 1_500_000).unwrap();
+        timers.set("once", When::After(400_000), MAKER, 1_500_000).unwrap();
         for (name, stage) in [("second", 1), ("tenth", 1), ("tenth", 2), ("once", 2)] {
             timers.subscribe(name, StageNumber(stage), true).unwrap();
         }
@@ -165,7 +168,7 @@ mod tests {
     #[test]
     fn after_a_pause_a_timer_fires_once_and_goes_on_at_its_own_moments() {
         let mut timers = Timers::default();
-        timers.set("tenth", When::Every(100_000), 0).unwrap();
+        timers.set("tenth", When::Every(100_000), MAKER, 0).unwrap();
         timers.subscribe("tenth", StageNumber(1), true).unwrap();
         assert_eq!(fired(&mut timers, 5_030_000), ["1: tenth"]);
         assert_eq!(timers.next_due_us(), Some(5_100_000));
@@ -174,8 +177,8 @@ mod tests {
     #[test]
     fn timers_that_fire_again_and_again_go_by_a_clock_that_went_back() {
         let mut timers = Timers::default();
-        timers.set("second", When::Every(1_000_000), 3_600_000_000).unwrap();
-        timers.set("once", When::At(3_601_000_000), 3_600_000_000).unwrap();
+        timers.set("second", When::Every(1_000_000), MAKER, 3_600_000_000).unwrap();
+        timers.set("once", When::At(3_601_000_000), MAKER, 3_600_000_000).unwrap();
         timers.begin_anew(5_500_000);
         assert_eq!(timers.next_due_us(), Some(6_000_000));
         timers.subscribe("second", StageNumber(1), true).unwrap();
@@ -185,25 +188,29 @@ mod tests {
     #[test]
     fn a_timer_is_set_anew_with_the_same_subscribers_and_can_be_ended() {
         let mut timers = Timers::default();
-        timers.set("t", When::At(7), 0).unwrap();
+        timers.set("t", When::At(7), MAKER, 0).unwrap();
         timers.subscribe("t", StageNumber(1), true).unwrap();
         assert_eq!(fired(&mut timers, 9), ["1: t"]);
         assert_eq!(timers.next_due_us(), None);
-        timers.set("t", When::At(3), 9).unwrap();
+        timers.set("t", When::At(3), MAKER, 9).unwrap();
         assert_eq!(fired(&mut timers, 9), ["1: t"], "it is over already");
-        timers.set("t", When::At(20), 9).unwrap();
+        timers.set("t", When::At(20), MAKER, 9).unwrap();
         timers.subscribe("t", StageNumber(1), false).unwrap();
         assert_eq!(fired(&mut timers, 20), [] as [&str; 0]);
         assert_eq!((timers.end("t"), timers.end("t")), (Ok(()), Err(Refusal::NoTimer("t".into()))));
-        assert_eq!(timers.set("t", When::Every(9_999), 0), Err(Refusal::PeriodTooShort));
+        assert_eq!(timers.set("t", When::Every(9_999), MAKER, 0), Err(Refusal::PeriodTooShort));
     }
 
     #[test]
     fn there_are_so_many_timers_at_most() {
         let mut timers = Timers::default();
-        (0..TIMERS_MAX).for_each(|n| timers.set(&n.to_string(), When::At(1), 0).unwrap());
-        assert_eq!(timers.set("one-more", When::At(1), 0), Err(Refusal::TooManyTimers));
-        assert_eq!(timers.set("one more", When::At(1), 0), Err(Refusal::BadName("one more".to_owned())));
-        assert_eq!(timers.set("7", When::At(2), 0), Ok(()));
+        (0..TIMERS_MAX).for_each(|n| timers.set(&n.to_string(), When::At(1), MAKER, 0).unwrap());
+        assert_eq!(timers.set("one-more", When::At(1), MAKER, 0), Err(Refusal::TooManyTimers));
+        assert_eq!(
+            timers.set("one more", When::At(1), MAKER, 0),
+            Err(Refusal::BadName("one more".to_owned()))
+        );
+        assert_eq!(timers.set("7", When::At(2), MAKER, 0), Ok(()));
+        assert_eq!(timers.set("own", When::At(2), Maker::Agent, 0), Ok(()), "the agent needs it");
     }
 }

@@ -6,6 +6,19 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct StageNumber(pub u64);
 
+/// Who has had a stage or timer made: what is not the agent's own goes with its maker.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Maker {
+    /// The agent itself, which needs it.
+    Agent,
+    /// A file.
+    File,
+    /// Somebody who gives orders from afar.
+    Afar,
+    /// A stage, by an order as a guest.
+    Stage(StageNumber),
+}
+
 /// A timer's name.
 pub type TimerName = String;
 

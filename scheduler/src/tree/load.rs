@@ -3,6 +3,7 @@
 
 use std::io::ErrorKind;
 use std::sync::{Arc, PoisonError};
+use std::time::UNIX_EPOCH;
 
 use starfarm_agent::check_farm_file;
 
@@ -21,7 +22,7 @@ impl Tree {
     pub(crate) fn load(&self, state: &StateDir, text: String) -> Result<(), String> {
         check_farm_file(FILE, &text).map_err(|error| error.to_string())?;
         replace(&state.file(FILE), text.as_bytes()).map_err(|error| error.to_string())?;
-        self.put(text);
+        self.put(text, state);
         Ok(())
     }
 
@@ -36,13 +37,18 @@ impl Tree {
             }
         };
         match check_farm_file(&path.display().to_string(), &text) {
-            Ok(()) => self.put(text),
+            Ok(()) => self.put(text, state),
             Err(error) => starfarm_net::say(&format!("no stages of the farm: {error}")),
         }
     }
 
-    fn put(&self, text: String) {
-        *self.stages.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(Stages::new(text));
+    /// When the file was written tells one load from another, also after a restart.
+    fn put(&self, text: String, state: &StateDir) {
+        let written = std::fs::metadata(state.file(FILE)).and_then(|file| file.modified()).ok();
+        let written_ns =
+            written.and_then(|at| at.duration_since(UNIX_EPOCH).ok()).unwrap_or_default().as_nanos();
+        let stages = Arc::new(Stages::new(text, written_ns));
+        *self.stages.lock().unwrap_or_else(PoisonError::into_inner) = stages;
         let _ = self.waker.wake();
     }
 

@@ -7,15 +7,15 @@ use starfarm_protocol::orders::PostId;
 /// What is loaded.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) struct Stages {
-    /// Equal texts have equal ones, also after a restart.
+    /// Another one with each load, also of the same text, and the same after a restart.
     pub(crate) number: u64,
     text: String,
 }
 
 impl Stages {
-    /// Those of this text.
-    pub(super) fn new(text: String) -> Self {
-        let hash = ContentHash::of(text.as_bytes());
+    /// Those of this text, which was loaded at that time.
+    pub(super) fn new(text: String, loaded_ns: u128) -> Self {
+        let hash = ContentHash::of(&[text.as_bytes(), &loaded_ns.to_le_bytes()].concat());
         let number = hash.0.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
         Self { number, text }
     }

@@ -379,6 +379,7 @@ fn an_agents_graph_changes_by_orders_from_afar_and_by_what_its_own_stages_see() 
         ("end cpuload", "the agent of w1 refuses it: the stage `cpuload` cannot be changed from afar"),
         ("timer period every 0.01", "what is named `period` cannot be changed"),
         ("create sh run", "a stage of a type other than `aggregate`"),
+        ("link slow.out system.in", "what comes to `system.in` cannot be changed"),
         ("create units-7 rate", "what is named `units-7`"),
         ("set slow colour red", "`rate` has no setting `colour`"),
     ] {
@@ -389,7 +390,8 @@ fn an_agents_graph_changes_by_orders_from_afar_and_by_what_its_own_stages_see() 
     // A machine uses more than a byte of memory: its agent looks ten times as often.
     let file = "[[stage]]\nname = \"full\"\ntype = \"threshold\"\nset = { metric = \"memory\", above = 1 }\n\
         [[stage]]\nname = \"look\"\ntype = \"control\"\n\
-        set = { raised = \"timer often every 0.1; subscribe often memory\", cleared = \"end-timer often\" }\n\
+        set = { raised = \"timer often every 0.1; subscribe often left\", cleared = \"end-timer often\" }\n\
+        [[stage]]\nname = \"left\"\ntype = \"memory\"\n\
         [[stage]]\nname = \"slow\"\ntype = \"blackhole\"\n\
         [[edge]]\nfrom = \"memory.out\"\nto = \"full.in\"\n[[edge]]\nfrom = \"full.out\"\nto = \"look.in\"\n";
     let path = write(&farm, "monitor.toml", file);
@@ -410,6 +412,11 @@ fn an_agents_graph_changes_by_orders_from_afar_and_by_what_its_own_stages_see() 
     control(&farm, "w2", "set full above 9000000000000000000").exits(0);
     until("it looks less often", || !looks_often("w2"));
     assert!(looks_often("w3"), "the others were told nothing");
+    // Loaded again, the file counts alone.
+    control(&farm, "w2", "end full").exits(0);
+    control(&farm, "w2", "create mine rate").exits(0);
+    farm.cli(&["monitor", "load", path.to_str().unwrap()]).exits(0);
+    until("all is as the file says", || looks_often("w2") && stage(&farm, "w2", "mine").is_null());
     let figures = farm.ask(&["monitor", "show", "--node", "w2"]);
     assert!(!figures["series"].as_array().unwrap().is_empty(), "it measures as before");
 }

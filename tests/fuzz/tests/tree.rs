@@ -142,6 +142,7 @@ fn orders_for_stages() {
         b"set a every 10",
         b"link own.out a.in",
         b"unlink own.out a.in",
+        b"link a.out own.in",
         b"timer t every 0.1",
         b"subscribe t a",
         b"end-timer t",

@@ -77,7 +77,7 @@ impl Wave {
             *first = first.and(Summary::of(number));
             return true;
         }
-        let Some(mut each) = Summary::read_each(triple.value) else { return false };
+        let Some(mut each) = Summary::of_each(&triple) else { return false };
         if !self.settings.per_element {
             each = each.into_iter().reduce(Summary::and).into_iter().collect();
         }

@@ -17,18 +17,20 @@ pub(super) const MODULE: Module =
 const ORDERS_MAX: usize = 100;
 
 /// Any number of inputs, and no output. Of what stages `threshold` say it knows which figures of which jobs and posts are beyond
-/// their levels. It remembers 65 536 of them; those beyond are counted as not taken.
+/// their levels, each by the input that it came by. It remembers 65 536 of them; those beyond are counted as not taken.
 ///
-/// | setting | orders, with semicolons between them, that are given when |
+/// | setting | orders, with semicolons between them, or `none`, that are given when |
 /// | --- | --- |
 /// | `raised` | a figure goes beyond its level, and none was before |
 /// | `cleared` | the last one that was beyond its level is not any more |
 /// | `any` | a message comes |
 ///
-/// A threshold says of what it has not heard of for long that it is cleared, so nothing is forgotten here. What cannot be carried out is counted as refused. Orders have the rights of a guest.
+/// A threshold says of what it has not heard of for long that it is cleared; what came by an input whose last edge has gone is
+/// forgotten. What cannot be carried out is counted as refused. Orders have the rights of a guest, and what they have made goes with
+/// this stage.
 #[derive(Default)]
 struct Control {
-    beyond: BTreeSet<(About, u64)>,
+    beyond: BTreeSet<(usize, About, u64)>,
     raised: Vec<Order>,
     cleared: Vec<Order>,
     any: Vec<Order>,
@@ -50,7 +52,11 @@ impl Stage for Control {
         }
     }
 
-    fn data(&mut self, _: usize, values: Triples<'_>, context: &mut Context<'_>) {
+    fn edge_gone(&mut self, hook: Hook<'_>) {
+        self.beyond.retain(|(input, ..)| *input != hook.port);
+    }
+
+    fn data(&mut self, input: usize, values: Triples<'_>, context: &mut Context<'_>) {
         let was = !self.beyond.is_empty();
         let mut about = About::default();
         for triple in values {
@@ -59,8 +65,8 @@ impl Stage for Control {
             }
             match (triple.id, triple.number()) {
                 (ids::ALARM_RAISED, Some(_)) if self.beyond.len() == ROOM => context.not_taken(1),
-                (ids::ALARM_RAISED, Some(figure)) => drop(self.beyond.insert((about, figure))),
-                (ids::ALARM_CLEARED, Some(figure)) => drop(self.beyond.remove(&(about, figure))),
+                (ids::ALARM_RAISED, Some(figure)) => drop(self.beyond.insert((input, about, figure))),
+                (ids::ALARM_CLEARED, Some(figure)) => drop(self.beyond.remove(&(input, about, figure))),
                 _ => {}
             }
         }
@@ -80,7 +86,11 @@ impl Stage for Control {
             "any" => &mut self.any,
             _ => return unknown("control", key, &["raised", "cleared", "any"]),
         };
-        *orders = list_with(';', (key, value), order, ORDERS_MAX)?;
+        let value = value.trim().trim_end_matches(';');
+        *orders = match value {
+            "" | "none" => Vec::new(),
+            _ => list_with(';', (key, value), order, ORDERS_MAX)?,
+        };
         Ok(())
     }
 }

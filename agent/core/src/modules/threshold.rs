@@ -125,7 +125,7 @@ impl Stage for Threshold {
             if about.reads(triple) || triple.id != metric {
                 continue;
             }
-            let all = Summary::read_each(triple.value).and_then(|each| each.into_iter().reduce(Summary::and));
+            let all = Summary::of_each(&triple).and_then(|each| each.into_iter().reduce(Summary::and));
             let beyond = all.and_then(|all| Some((all, self.kept.hear(about, now_us, |_, _| 1)?)));
             let Some((all, beyond)) = beyond else {
                 context.not_taken(1);

@@ -90,7 +90,7 @@ impl Stage for Window {
         let mut about = About::default();
         for triple in values {
             let is_other = about.reads(triple);
-            let Some(each) = Summary::read_each(triple.value).filter(|_| !is_other) else {
+            let Some(each) = Summary::of_each(&triple).filter(|_| !is_other) else {
                 self.draft.put(triple.id, triple.value);
                 continue;
             };

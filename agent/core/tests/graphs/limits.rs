@@ -1,6 +1,6 @@
 //! Stages that do too much: nothing goes on for ever, and what is lost is counted.
 
-use starfarm_agent_core::{Context, Hook, Losses, Order, Refusal, Stage, Triples, ValueId, Word};
+use starfarm_agent_core::{Context, Guests, Hook, Losses, Order, Refusal, Stage, Triples, ValueId, Word};
 
 use crate::common::*;
 
@@ -90,13 +90,16 @@ fn values_that_a_message_has_no_room_for_and_orders_that_fail_are_counted() {
 }
 
 #[test]
-fn there_are_so_many_stages_at_most() {
+fn others_have_so_many_stages_at_most_and_there_is_room_for_the_agents_own() {
     let mut runtime = runtime();
-    let mut add = || runtime.add("pass", Box::new(Pass), None);
-    let all: Vec<_> = (0..10_000).map(|_| add().unwrap()).collect();
-    assert_eq!(add(), Err(Refusal::TooManyStages));
-    order(&mut runtime, Order::End(all[77].into()));
+    runtime.open_to(Guests { types: &["rate"], is_reserved: |_| false });
+    let create = Order::Create { type_name: "rate".into(), name: None }.as_guest();
+    let all: Vec<_> = (0..10_000).map(|_| runtime.order(create.clone(), 0).unwrap().unwrap()).collect();
+    assert_eq!(runtime.order(create.clone(), 0), Err(Refusal::TooManyStages));
     assert!(runtime.add("pass", Box::new(Pass), None).is_ok());
+    assert_eq!(runtime.order(create.clone(), 0), Err(Refusal::TooManyStages));
+    order(&mut runtime, Order::End(all[77].into()));
+    assert!(runtime.order(create, 0).is_ok());
 }
 
 /// Paths that part and meet again double what they carry each time.

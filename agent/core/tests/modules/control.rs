@@ -27,7 +27,7 @@ fn as_guest(runtime: &mut Runtime, line: &str) -> Result<(), Refusal> {
 #[test]
 fn a_threshold_quickens_a_timer_and_slows_it_down_again() {
     let mut bench = bench(&[
-        ("raised", "timer often every 0.1; create more rate"),
+        ("raised", "timer often every 0.1; create more rate;"),
         ("cleared", "end more; timer often every 1"),
     ]);
     let names = |runtime: &Runtime| {
@@ -85,8 +85,8 @@ fn guests_change_what_is_theirs_and_nothing_of_the_agents_own() {
         ("end feed", "the stage `feed`"),
         ("name feed x", "the stage `feed`"),
         ("set it any end it", "the stage `it`"),
-        ("unlink feed.out it.in", "an edge from `feed` to `it`"),
-        ("link feed.out it.more", "an edge from `feed` to `it`"),
+        ("unlink feed.out it.in", "what comes to `it.in`"),
+        ("link feed.out it.more", "what comes to `it.more`"),
         ("timer period every 0.1", "the timer `period`"),
         ("end-timer period", "the timer `period`"),
         ("subscribe period feed", "the timer `period`"),
@@ -103,19 +103,71 @@ fn guests_change_what_is_theirs_and_nothing_of_the_agents_own() {
         "set slow every 10",
         "link feed.out slow.in",
         "timer often every 0.1",
-        "subscribe often feed",
-        "timer often after 5",
+        "subscribe often slow",
+        "timer often after 0",
         "name slow slower",
     ] {
         assert_eq!(as_guest(runtime, line), Ok(()), "{line}");
     }
+    assert_eq!(as_guest(runtime, "subscribe often feed"), cannot("when the stage `feed` is asked"));
+    assert_eq!(as_guest(runtime, "link slower.out it.more"), cannot("what comes to `it.more`"));
+    assert_eq!(runtime.next_due_us(), Some(10_000), "no timer keeps an agent busy");
     let slower = runtime.stages().last().unwrap().0;
     assert_eq!(runtime.settings(slower).unwrap()["every"], "10");
     assert_eq!(as_guest(runtime, "name slower own-7"), cannot("what is named `own-7`"));
-    for line in ["unsubscribe often feed", "end-timer often", "unlink feed.out slower.in", "end slower"] {
+    for line in ["unsubscribe often slower", "end-timer often", "unlink feed.out slower.in", "end slower"] {
         assert_eq!(as_guest(runtime, line), Ok(()), "{line}");
     }
     assert_eq!((runtime.stages().len(), runtime.edges().len(), periods(runtime)), before);
+}
+
+#[test]
+fn what_a_stage_has_had_made_goes_with_it_and_what_orders_from_afar_have_made_can_be_taken_back() {
+    let mut bench = bench(&[]);
+    bench.runtime.open_to(Guests { types: &["rate", "control"], is_reserved: |_| false });
+    let before = bench.runtime.stages().len();
+    for line in [
+        "create c control",
+        "set c any create made rate; timer often every 1; create d control; set d any create more rate",
+        "link feed.out c.in",
+    ] {
+        assert_eq!(as_guest(&mut bench.runtime, line), Ok(()), "{line}");
+    }
+    bench.say(1, "1=5");
+    assert_eq!(as_guest(&mut bench.runtime, "link feed.out d.in"), Ok(()));
+    bench.say(2, "1=5");
+    assert_eq!((bench.runtime.stages().len(), bench.runtime.timers().len()), (before + 4, 1));
+    assert_eq!(as_guest(&mut bench.runtime, "end c"), Ok(()));
+    assert_eq!((bench.runtime.stages().len(), bench.runtime.timers().len()), (before, 0));
+    for line in ["create c control", "create slow rate", "timer often every 1"] {
+        assert_eq!(as_guest(&mut bench.runtime, line), Ok(()), "{line}");
+    }
+    bench.runtime.take_back();
+    assert_eq!((bench.runtime.stages().len(), bench.runtime.timers().len()), (before, 0));
+}
+
+#[test]
+fn two_thresholds_of_one_figure_are_two_and_one_that_has_gone_is_none() {
+    let mut bench = bench(&[("raised", "timer often every 0.1"), ("cleared", "end-timer often")]);
+    for (nth, name) in ["one", "other"].into_iter().enumerate() {
+        bench.create("threshold", name, &[("metric", "memory"), ("above", ["90", "50"][nth])]);
+        link(&mut bench.runtime, ("feed", "out"), (name, "in"));
+        link(&mut bench.runtime, (name, "out"), ("it", name));
+    }
+    let timers = |bench: &mut Bench, second, value| {
+        bench.say(second, &format!("2={value}"));
+        bench.runtime.timers().len()
+    };
+    assert_eq!([95, 60, 40, 95].map(|value| timers(&mut bench, value, value)), [1, 1, 0, 1]);
+    order(&mut bench.runtime, Order::End(who("one")));
+    order(&mut bench.runtime, Order::End(who("other")));
+    bench.create("threshold", "again", &[("metric", "memory"), ("above", "90")]);
+    link(&mut bench.runtime, ("feed", "out"), ("again", "in"));
+    link(&mut bench.runtime, ("again", "out"), ("it", "again"));
+    order(&mut bench.runtime, Order::EndTimer("often".into()));
+    assert_eq!(timers(&mut bench, 200, 95), 1, "nobody was beyond its level any more");
+    bench.set("cleared", "none").unwrap();
+    assert_eq!(timers(&mut bench, 201, 5), 1);
 }
 
 #[test]

@@ -102,3 +102,27 @@ fn inputs_are_called_as_one_likes() {
         assert!(bench.runtime.order(more, 0).is_ok(), "{type_name}");
     }
 }
+
+/// A figure that has a name only, whose value is as long as some numbers are.
+#[test]
+fn the_text_of_a_name_is_no_number() {
+    let id = starfarm_agent_core::named::id("switch.pressure").0;
+    // Length and name, and a float whose bytes can be written here.
+    let pressure = format!("{id}='\u{f}switch.pressureAAAAAAAA");
+    let metric = id.to_string();
+    let shown = Bench::new("rate").say(1, &pressure);
+    for (type_name, settings) in [
+        ("window", &[("size", "3")][..]),
+        ("derivative", &[]),
+        ("aggregate", &[]),
+        ("threshold", &[("metric", metric.as_str()), ("above", "1")]),
+    ] {
+        let mut bench = Bench::with(type_name, settings);
+        let passes = matches!(type_name, "window" | "derivative");
+        for second in 1..=3 {
+            let came = bench.say(second, &pressure);
+            assert_eq!(came, if passes { shown.clone() } else { Vec::new() }, "{type_name}");
+        }
+        assert_eq!(bench.not_taken(), if passes { 0 } else { 3 }, "{type_name}");
+    }
+}
