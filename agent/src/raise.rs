@@ -1,16 +1,18 @@
 //! The stage `alarm`: what comes to it somebody must know. It takes what `health` says, and what `threshold` does.
 
 use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use starfarm_agent_core::alarms::Seen;
 use starfarm_agent_core::{Context, Hook, Side, Stage, Triples, ValueId, Word, ids};
-use starfarm_protocol::link::AlarmLevel;
+use starfarm_protocol::link::{AlarmLevel, SENSOR_BYTES_MAX};
 
 /// What is seen, on its way to whoever should know it.
 pub(crate) type Seeing = Rc<RefCell<Vec<Seen>>>;
 
-/// A stage with any number of inputs and no output.
+/// A stage with any number of inputs and no output. An alarm of a `threshold` has the name of the input that it came by, and of its figure
+/// and job: so two of one figure are two where their inputs are, and none is one of `health`. It ends with the input's last edge.
 ///
 /// | setting | means |
 /// | --- | --- |
@@ -22,11 +24,16 @@ pub(crate) struct Raise {
     drains: bool,
     level: AlarmLevel,
     text: Option<String>,
+    /// Names of the inputs that have edges, and the alarms that stand by each.
+    inputs: BTreeMap<usize, (String, BTreeSet<String>)>,
 }
+
+/// The input that most edges lead to, and what its alarms are named after.
+const INPUT: (&str, &str) = ("in", "threshold");
 
 impl Raise {
     pub(crate) fn new(seeing: Seeing, drains: bool) -> Self {
-        Self { seeing, drains, level: AlarmLevel::Warning, text: None }
+        Self { seeing, drains, level: AlarmLevel::Warning, text: None, inputs: BTreeMap::new() }
     }
 
     fn see(&self, sensor: &str, level: Option<AlarmLevel>, value: Option<f64>, text: &str) {
@@ -37,11 +44,19 @@ impl Raise {
     }
 
     /// A figure is beyond its level, or is so no more.
-    fn on_threshold(&self, metric: u64, is_raised: bool, values: Triples<'_>) {
+    fn on_threshold(&mut self, input: usize, metric: u64, is_raised: bool, values: Triples<'_>) {
         let name = u32::try_from(metric).ok().and_then(|id| ids::name(ValueId(id)));
         let name = name.map_or_else(|| metric.to_string(), str::to_owned);
         let about = |id| values.find(id).and_then(|triple| triple.number());
-        let sensor = about(ids::JOB).map_or_else(|| name.clone(), |job| format!("{name}-job-{job}"));
+        let Some((input, stand)) = self.inputs.get_mut(&input) else { return };
+        let job = about(ids::JOB).map(|job| format!("-job-{job}")).unwrap_or_default();
+        let mut sensor = format!("{input}-{name}{job}");
+        sensor.truncate(sensor.floor_char_boundary(SENSOR_BYTES_MAX));
+        if is_raised {
+            stand.insert(sensor.clone())
+        } else {
+            stand.remove(&sensor)
+        };
         let value = u32::try_from(metric).ok().and_then(|id| about(ValueId(id)));
         let text = self.text.clone().unwrap_or_else(|| format!("{name} is beyond its level"));
         self.see(&sensor, is_raised.then_some(self.level), value.map(|value| value as f64), &text);
@@ -55,12 +70,21 @@ fn text<'a>(values: Triples<'a>, id: ValueId) -> Option<&'a str> {
 impl Stage for Raise {
     fn edge_made(&mut self, hook: Hook<'_>) -> Result<(), String> {
         match hook.side {
-            Side::Input => Ok(()),
+            Side::Input => {
+                let name = if hook.name == INPUT.0 { INPUT.1 } else { hook.name };
+                self.inputs.insert(hook.port, (name.to_owned(), BTreeSet::new()));
+                Ok(())
+            }
             Side::Output => Err("`alarm` has no output: what it hears leaves the agent".into()),
         }
     }
 
-    fn data(&mut self, _: usize, values: Triples<'_>, context: &mut Context<'_>) {
+    fn edge_gone(&mut self, hook: Hook<'_>) {
+        let (_, stand) = self.inputs.remove(&hook.port).unwrap_or_default();
+        stand.iter().for_each(|sensor| self.see(sensor, None, None, "nobody looks at it any more"));
+    }
+
+    fn data(&mut self, input: usize, values: Triples<'_>, context: &mut Context<'_>) {
         let number = |id| values.find(id).and_then(|triple| triple.number());
         if let Some(sensor) = text(values, ids::SENSOR) {
             let level = number(ids::ALARM_LEVEL).and_then(|level| u8::try_from(level).ok());
@@ -68,9 +92,9 @@ impl Stage for Raise {
             let value = number(ids::ALARM_VALUE).map(f64::from_bits);
             self.see(sensor, level, value, text(values, ids::ALARM_TEXT).unwrap_or_default());
         } else if let Some(metric) = number(ids::ALARM_RAISED) {
-            self.on_threshold(metric, true, values);
+            self.on_threshold(input, metric, true, values);
         } else if let Some(metric) = number(ids::ALARM_CLEARED) {
-            self.on_threshold(metric, false, values);
+            self.on_threshold(input, metric, false, values);
         } else {
             context.not_taken(1);
         }
@@ -87,5 +111,70 @@ impl Stage for Raise {
             _ => return Err(format!("`alarm` has no setting `{key}`, but `level` and `text`")),
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use starfarm_agent_core::{Order, PURE, Runtime, Who};
+
+    use super::*;
+
+    /// Tells what it is told as a threshold would.
+    struct Teller;
+
+    impl Stage for Teller {
+        fn edge_made(&mut self, _: Hook<'_>) -> Result<(), String> {
+            Ok(())
+        }
+
+        fn told(&mut self, word: &Word, context: &mut Context<'_>) -> Result<(), String> {
+            let Word::Set { key, .. } = word else { return Ok(()) };
+            let id = if key == "raised" { ids::ALARM_RAISED } else { ids::ALARM_CLEARED };
+            context.emit(0, |message| {
+                message.put_number(id, 2);
+                message.put_number(ValueId(2), 95);
+            });
+            Ok(())
+        }
+    }
+
+    fn link(runtime: &mut Runtime, from: &str, input: &str) {
+        let link = Order::Link((from.into(), "out".to_owned()), ("alarm".into(), input.to_owned()));
+        runtime.order(link, 0).unwrap();
+    }
+
+    #[test]
+    fn alarms_of_thresholds_are_apart_by_input_and_end_with_their_edges() {
+        let (seeing, mut runtime) = (Seeing::default(), Runtime::new(&PURE));
+        runtime.add("alarm", Box::new(Raise::new(Rc::clone(&seeing), false)), Some("alarm")).unwrap();
+        let long = "x".repeat(64);
+        for (name, input) in [("one", "in"), ("other", "worse"), ("third", &long)] {
+            runtime.add("teller", Box::new(Teller), Some(name)).unwrap();
+            link(&mut runtime, name, input);
+        }
+        let seen = || -> Vec<String> {
+            let seen = std::mem::take(&mut *seeing.borrow_mut());
+            seen.into_iter().map(|of| format!("{} {}", of.sensor, of.level.is_some())).collect()
+        };
+        let mut tell = |who: &str, key: &str| {
+            let word = Word::Set { key: key.to_owned(), value: String::new() };
+            runtime.order(Order::Tell(Who::from(who), word), 0).unwrap();
+            seen()
+        };
+        assert_eq!(tell("one", "raised"), ["threshold-memory true"]);
+        assert_eq!(tell("other", "raised"), ["worse-memory true"]);
+        assert_eq!(tell("third", "raised"), [format!("{long} true")]);
+        assert_eq!(tell("one", "cleared"), ["threshold-memory false"]);
+        for (who, ended) in [("one", vec![]), ("other", vec!["worse-memory false".to_owned()])] {
+            runtime.order(Order::End(Who::from(who)), 0).unwrap();
+            assert_eq!(seen(), ended);
+        }
+        // Another one at the same place has nothing of it.
+        runtime.add("teller", Box::new(Teller), Some("other")).unwrap();
+        link(&mut runtime, "other", "worse");
+        runtime.order(Order::End(Who::from("other")), 0).unwrap();
+        assert_eq!(seen(), [] as [&str; 0]);
     }
 }

@@ -30,7 +30,7 @@ use crate::ids::JobId;
 use crate::orders::PostId;
 use crate::word::words;
 
-pub use alarm::{ALARMS_A_MESSAGE, Alarm, AlarmAck, AlarmKey, AlarmLevel};
+pub use alarm::{ALARMS_A_MESSAGE, Alarm, AlarmAck, AlarmKey, AlarmLevel, SENSOR_BYTES_MAX};
 pub use control::{Answer, Asked, Control, PIECE_BYTES, Piece, Pieces, WHOLE_BYTES_MAX};
 
 /// First byte of the first record of a link.

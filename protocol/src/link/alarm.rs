@@ -5,11 +5,11 @@ use crate::field::Field;
 use crate::orders::PostId;
 use crate::word::words;
 
-/// Bytes of a sensor's or a node's name, and of an alarm's text, at most.
-const SENSOR_BYTES_MAX: usize = 64;
-/// See [`SENSOR_BYTES_MAX`].
+/// Bytes of a sensor's name, at most.
+pub const SENSOR_BYTES_MAX: usize = 64;
+/// The same of a node's name, and of an alarm's text.
 const NODE_BYTES_MAX: usize = 256;
-/// See [`SENSOR_BYTES_MAX`].
+/// See [`NODE_BYTES_MAX`].
 const TEXT_BYTES_MAX: usize = 512;
 /// Alarms, or answers to them, of one message, at most: those that are as long as they may be fit into a record.
 pub const ALARMS_A_MESSAGE: usize = 32;

@@ -38,6 +38,10 @@ impl Default for Window {
     }
 }
 
+/// Timers fire a little late, one time more than another, and what is as old as the window is long is not in it: so it is about to be so
+/// old, or a tenth of the window if that is less, in microseconds.
+const LATE_US: u64 = 50_000;
+
 #[derive(Clone, Copy)]
 enum Span {
     Size(usize),
@@ -56,7 +60,7 @@ impl Samples {
         }
         let is_old = |(at_us, _): &(u64, Vec<Summary>), count: usize| match span {
             Span::Size(size) => count >= size,
-            Span::Us(us) => now_us.abs_diff(*at_us) >= us,
+            Span::Us(us) => now_us.abs_diff(*at_us) + (us / 10).min(LATE_US) >= us,
         };
         while self.0.front().is_some_and(|sample| is_old(sample, self.0.len())) {
             self.0.pop_front();

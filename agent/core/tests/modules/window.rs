@@ -58,3 +58,11 @@ fn values_of_a_job_that_was_silent_for_long_are_forgotten() {
     bench.set("seconds", "500").unwrap();
     assert_eq!(bench.say(1_300, "1000=7 1=8"), ["1000=7 1=12"], "a window's time is remembered whole");
 }
+
+#[test]
+fn a_window_has_as_many_values_each_time_though_they_come_a_little_late() {
+    let mut bench = Bench::with("window", &[("seconds", "1"), ("op", "sum")]);
+    let moments = (4..16).map(|n| n * 500_000 + [0, 700, 12_000, 30, 40_000][n as usize % 5]);
+    let sums: Vec<String> = moments.flat_map(|at_us| bench.say_at(at_us, "1=1")).collect();
+    assert!(sums[1..].iter().all(|sum| sum == "1=2"), "{sums:?}");
+}
