@@ -1,10 +1,10 @@
 //! What is asked of an agent from afar: its graph, other stages, an order.
 
-use starfarm_agent_core::{Order, Runtime};
+use starfarm_agent_core::{Losses, Order, Runtime};
 use starfarm_overlay::Reactor;
 use starfarm_overlay_core::lanes::Lane;
 use starfarm_overlay_core::member::Member;
-use starfarm_protocol::admin::{EdgeInfo, GraphInfo, GraphTimer, StageInfo};
+use starfarm_protocol::admin::{EdgeInfo, GraphInfo, GraphLosses, GraphTimer, StageInfo};
 use starfarm_protocol::link::{Answer, Asked, Control, Message, Piece};
 use starfarm_protocol::orders::{PostId, PostKind};
 
@@ -99,6 +99,7 @@ pub(crate) fn graph(runtime: &Runtime) -> Vec<u8> {
             type_name: type_name.to_owned(),
             settings: runtime.settings(number).cloned().unwrap_or_default(),
         };
+    let Losses { not_taken, refused, left_out, too_far, cut_off } = runtime.losses();
     let graph = GraphInfo {
         stages: runtime.stages().into_iter().map(stage).collect(),
         edges: runtime
@@ -120,6 +121,7 @@ pub(crate) fn graph(runtime: &Runtime) -> Vec<u8> {
                 subscribers: timer.subscribers.into_iter().map(|stage| stage.0).collect(),
             })
             .collect(),
+        losses: GraphLosses { not_taken, refused, left_out, too_far, cut_off },
     };
     json(&graph)
 }

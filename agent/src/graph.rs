@@ -94,11 +94,8 @@ pub(crate) fn build(runtime: &mut Runtime, begin: &Begin, doors: &Doors) -> Resu
     for (name, stream) in UP {
         let all = Rc::new(Cell::new(u64::MAX));
         let metrics = if stream == Stream::System { Rc::clone(&doors.metrics) } else { all };
-        runtime.add(
-            "up",
-            Box::new(Up { stream, leaving: Rc::clone(&doors.leaving), metrics }),
-            Some(name),
-        )?;
+        let up = Up::new(stream, Rc::clone(&doors.leaving), metrics);
+        runtime.add("up", Box::new(up), Some(name))?;
     }
     match begin.kind {
         PostKind::Be if begin.job.is_some() => units(runtime, begin, UNITS),

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use starfarm_agent_core::alarms::Seen;
+use starfarm_agent_core::named::Named;
 use starfarm_agent_core::{Context, Hook, Side, Stage, Triples, ValueId, Word, ids};
 use starfarm_protocol::link::{AlarmLevel, SENSOR_BYTES_MAX};
 
@@ -26,6 +27,8 @@ pub(crate) struct Raise {
     text: Option<String>,
     /// Names of the inputs that have edges, and the alarms that stand by each.
     inputs: BTreeMap<usize, (String, BTreeSet<String>)>,
+    /// Figures that have names only, by their ids: the metrics of thresholds, so few.
+    names: BTreeMap<u64, String>,
 }
 
 /// The input that most edges lead to, and what its alarms are named after.
@@ -33,7 +36,14 @@ const INPUT: (&str, &str) = ("in", "threshold");
 
 impl Raise {
     pub(crate) fn new(seeing: Seeing, drains: bool) -> Self {
-        Self { seeing, drains, level: AlarmLevel::Warning, text: None, inputs: BTreeMap::new() }
+        Self {
+            seeing,
+            drains,
+            level: AlarmLevel::Warning,
+            text: None,
+            inputs: BTreeMap::new(),
+            names: BTreeMap::new(),
+        }
     }
 
     fn see(&self, sensor: &str, level: Option<AlarmLevel>, value: Option<f64>, text: &str) {
@@ -45,9 +55,16 @@ impl Raise {
 
     /// A figure is beyond its level, or is so no more.
     fn on_threshold(&mut self, input: usize, metric: u64, is_raised: bool, values: Triples<'_>) {
-        let name = u32::try_from(metric).ok().and_then(|id| ids::name(ValueId(id)));
-        let name = name.map_or_else(|| metric.to_string(), str::to_owned);
         let about = |id| values.find(id).and_then(|triple| triple.number());
+        let id = ValueId(u32::try_from(metric).unwrap_or(0));
+        let figure = values.find(id);
+        // One that is cleared for it is not heard of any more is called as it was.
+        let named = figure.and_then(|figure| Named::read(&figure));
+        if let Some(named) = &named {
+            self.names.insert(metric, named.name.to_owned());
+        }
+        let name = ids::name(id).or(self.names.get(&metric).map(String::as_str));
+        let name = name.map_or_else(|| metric.to_string(), str::to_owned);
         let Some((input, stand)) = self.inputs.get_mut(&input) else { return };
         let job = about(ids::JOB).map(|job| format!("-job-{job}")).unwrap_or_default();
         let mut sensor = format!("{input}-{name}{job}");
@@ -57,9 +74,10 @@ impl Raise {
         } else {
             stand.remove(&sensor)
         };
-        let value = u32::try_from(metric).ok().and_then(|id| about(ValueId(id)));
+        let number = || figure.and_then(|figure| figure.number()).map(|number| number as f64);
+        let value = named.map_or_else(number, |named| Some(named.amount.max));
         let text = self.text.clone().unwrap_or_else(|| format!("{name} is beyond its level"));
-        self.see(&sensor, is_raised.then_some(self.level), value.map(|value| value as f64), &text);
+        self.see(&sensor, is_raised.then_some(self.level), value, &text);
     }
 }
 

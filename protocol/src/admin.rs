@@ -31,7 +31,7 @@ use crate::units::Units;
 use crate::word::words;
 pub use alarms::{AlarmChange, AlarmInfo, AlarmLine, AlarmPage, AlarmPath, AlarmsInfo};
 pub use explain::{Explanation, Fact, FactValue, Reason, Rule, SizeInfo, Subject};
-pub use graph::{EdgeInfo, GraphInfo, GraphTimer, StageInfo};
+pub use graph::{EdgeInfo, GraphInfo, GraphLosses, GraphTimer, StageInfo};
 pub use lines::EventLine;
 pub use merge::{MergeInfo, MergeOutcome, MergeState, MergedFile};
 pub use node::{DeviceInfo, DevicesInfo, NetworkInfo, NodeInfo, RateInfo};

@@ -16,7 +16,7 @@
 //! | `dimmon`, `peers` | datagrams of another system's agents, read and written; from whom they are taken |
 //! | `config` | what a file adds to a graph: all of it, or nothing |
 //! | `picture` | what the front knows: the newest figures of each post, and what they come to by job |
-//! | `up` | where values leave the agent for the post above it, and those of posts below come in |
+//! | `up`, `whole` | where values leave the agent for the post above it, and those of posts below come in; a machine's messages as a whole |
 //! | `trace` | what programs tell one by one: read, passed on, and kept at the front for who follows |
 //! | `alarms` | what somebody must know, said until that one knows it |
 //! | `lives` | what jobs have used from the first moment on, and of late |
@@ -49,6 +49,7 @@ mod timers;
 pub mod trace;
 pub mod up;
 mod values;
+mod whole;
 mod words;
 
 pub use gather::Gather;

@@ -141,9 +141,14 @@ pub struct Named<'a> {
     pub amount: Amount,
 }
 
-/// Whether a triple is a figure that has a name only: its value is no number, whatever its length.
+/// A figure that has a name only, and the id of it: its value is no number, whatever its length.
+pub(crate) fn named<'a>(triple: &Triple<'a>) -> Option<Named<'a>> {
+    Named::read(triple).filter(|of| id(of.name) == triple.id)
+}
+
+/// See [`named`].
 pub(crate) fn is_named(triple: &Triple<'_>) -> bool {
-    Named::read(triple).is_some_and(|of| id(of.name) == triple.id)
+    named(triple).is_some()
 }
 
 impl<'a> Named<'a> {

@@ -11,6 +11,7 @@ use crate::ids;
 use crate::stage::{Context, Stage};
 use crate::trace;
 use crate::values::{Triple, Triples};
+use crate::whole::Whole;
 use crate::words::{Hook, Side, Word};
 
 /// Values on their way.
@@ -31,12 +32,17 @@ pub type Coming = Rc<RefCell<VecDeque<(PostId, Values)>>>;
 
 /// A stage with any number of inputs, whose values leave by one stream.
 pub struct Up {
-    /// The stream.
-    pub stream: Stream,
-    /// Where they wait.
-    pub leaving: Leaving,
-    /// Which metrics leave: bit n is the metric with number n.
-    pub metrics: Rc<Cell<u64>>,
+    stream: Stream,
+    leaving: Leaving,
+    metrics: Rc<Cell<u64>>,
+    whole: Whole,
+}
+
+impl Up {
+    /// Values leave by that stream, and wait there until then; of the metrics those whose bits are set.
+    pub fn new(stream: Stream, leaving: Leaving, metrics: Rc<Cell<u64>>) -> Self {
+        Self { stream, leaving, metrics, whole: Whole::default() }
+    }
 }
 
 impl Stage for Up {
@@ -54,7 +60,10 @@ impl Stage for Up {
         let leaves = |triple: &Triple<'_>| {
             ids::metric(triple.id).is_none_or(|metric| self.metrics.get() & (1 << metric as u8) != 0)
         };
-        let triples = Triples::written(values.into_iter().filter(leaves));
+        let is_machines = self.stream == Stream::System;
+        let lacking = if is_machines { self.whole.lacks(values, context.now_us()) } else { Vec::new() };
+        let all = values.into_iter().chain(Triples::of_checked(&lacking));
+        let triples = Triples::written(all.filter(leaves));
         self.leaving.borrow_mut().push_back(Values { stream: self.stream, at_us, triples });
     }
 }

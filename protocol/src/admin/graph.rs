@@ -13,6 +13,24 @@ pub struct GraphInfo {
     pub edges: Vec<EdgeInfo>,
     /// Timers, by name.
     pub timers: Vec<GraphTimer>,
+    /// What the agent's stages have lost or refused, since its start.
+    #[serde(default)]
+    pub losses: GraphLosses,
+}
+
+/// What an agent's stages have lost or refused, since its start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct GraphLosses {
+    /// Values that a stage could not take: no numbers where it computes with them, or more than it remembers.
+    pub not_taken: u64,
+    /// Orders of stages that could not be carried out.
+    pub refused: u64,
+    /// Values that a message had no room for.
+    pub left_out: u64,
+    /// Messages that would have passed too many stages.
+    pub too_far: u64,
+    /// Messages that there was no room or no time for.
+    pub cut_off: u64,
 }
 
 /// A stage.

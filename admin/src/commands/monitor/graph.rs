@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use starfarm_protocol::admin::{EdgeInfo, GraphInfo, GraphTimer, StageInfo};
+use starfarm_protocol::admin::{EdgeInfo, GraphInfo, GraphLosses, GraphTimer, StageInfo};
 
 use crate::commands::Context;
 use crate::failure::Failure;
@@ -83,12 +83,30 @@ impl Document for GraphInfo {
             Table::of(&edges, EDGES).render(style),
             Table::of(&timers, TIMERS).render(style),
         ];
-        tables.join("\n")
+        tables.into_iter().chain(lost(self.losses)).collect::<Vec<_>>().join("\n")
     }
 
     fn quiet(&self) -> String {
         self.stages.iter().map(|stage| called(&self.stages, stage.number)).collect::<Vec<_>>().join("\n")
     }
+}
+
+/// What was lost or refused, if anything was.
+fn lost(losses: GraphLosses) -> Option<String> {
+    let GraphLosses { not_taken, refused, left_out, too_far, cut_off } = losses;
+    let all = [
+        (not_taken, "values not taken"),
+        (refused, "orders refused"),
+        (left_out, "values left out"),
+        (too_far, "messages that went too far"),
+        (cut_off, "messages cut off"),
+    ];
+    let some: Vec<_> = all
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect();
+    (!some.is_empty()).then(|| format!("since the agent's start: {}\n", some.join(", ")))
 }
 
 /// The graph in graphviz's language. Timers are ellipses, and their arrows dashed.
@@ -154,6 +172,7 @@ mod tests {
             ],
             edges: vec![edge(1, 4), edge(4, 9)],
             timers: vec![timer("gather-3", None, vec![9]), timer("period", Some(1.0), vec![1, 4])],
+            losses: GraphLosses { not_taken: 3, cut_off: 1, ..GraphLosses::default() },
         }
     }
 
@@ -173,6 +192,8 @@ mod tests {
             timer     every  fires for
             gather-3   once  #9
             period      1 s  cpuload wave
+
+            since the agent's start: 3 values not taken, 1 messages cut off
         "#]]
         .assert_eq(&text);
         assert_eq!(printed(Format::Quiet, |printer| printer.document(&graph())), "cpuload\nwave\n#9\n");

@@ -1,8 +1,9 @@
 //! What the made-up scheduler knows of its monitor: alarms, what programs told, an agent's graph, the tree.
 
 use starfarm_protocol::admin::{
-    AlarmChange, AlarmInfo, AlarmLine, AlarmPage, AlarmPath, AlarmsInfo, EdgeInfo, GraphInfo, GraphTimer,
-    OwnTree, PlaceCps, PostInfo, StageInfo, Subject, TraceLine, TracePage, TreeInfo, TreeState, TreeSummary,
+    AlarmChange, AlarmInfo, AlarmLine, AlarmPage, AlarmPath, AlarmsInfo, EdgeInfo, GraphInfo, GraphLosses,
+    GraphTimer, OwnTree, PlaceCps, PostInfo, StageInfo, Subject, TraceLine, TracePage, TreeInfo, TreeState,
+    TreeSummary,
 };
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::link::AlarmLevel;
@@ -67,6 +68,7 @@ pub(super) fn graph() -> GraphInfo {
             GraphTimer { name: "period".into(), period_seconds: Some(1.0), subscribers: vec![1] },
             GraphTimer { name: "once".into(), period_seconds: None, subscribers: Vec::new() },
         ],
+        losses: GraphLosses { refused: 7, ..GraphLosses::default() },
     }
 }
 

@@ -1,14 +1,16 @@
 //! Alarms: a figure goes beyond its level, and later comes back.
 
+use std::cmp::Ordering;
 use std::mem::discriminant;
 
 use super::kept::Kept;
 use super::messages::About;
 use super::settings::{OUT, figure, in_and_out, number, number_or_none, seconds, unknown};
 use crate::ids;
+use crate::named::{Amount, Named, named};
 use crate::stage::{Context, Module, Stage, Type};
 use crate::summary::Summary;
-use crate::values::{Triples, ValueId};
+use crate::values::{Message, Triple, Triples, ValueId};
 use crate::words::{Hook, Word};
 
 pub(super) const MODULE: Module =
@@ -18,7 +20,7 @@ pub(super) const MODULE: Module =
 /// when it is not beyond it any more: what it is about, [`ids::ALARM_RAISED`] or [`ids::ALARM_CLEARED`], and the figure. Between
 /// them nothing is told. Of a value of several numbers, or a summary, the one counts that is the furthest out. What is not heard
 /// of any more, or not looked at, is told as cleared without a figure. It remembers 65 536 jobs and posts; values beyond, and
-/// those that are no numbers, are counted as not taken.
+/// those that are no numbers, are counted as not taken. A figure that has a name only is one, and may have a fraction.
 ///
 /// | setting | means |
 /// | --- | --- |
@@ -41,21 +43,46 @@ enum Level {
     Below(u64),
 }
 
-impl Level {
-    /// The number that is the furthest out.
-    fn furthest(self, of: Summary) -> u64 {
+/// A figure as it is compared, and told.
+#[derive(Clone, Copy)]
+enum Figure<'a> {
+    Number(u64),
+    Named(&'a str, f64),
+}
+
+impl<'a> Figure<'a> {
+    /// Of a triple's numbers the one that is the furthest out, if it has any.
+    fn furthest(triple: &Triple<'a>, level: Level) -> Option<Self> {
+        if let Some(Named { name, amount }) = named(triple) {
+            let number = if let Level::Above(_) = level { amount.max } else { amount.min };
+            return Some(Self::Named(name, number));
+        }
+        let all = Summary::read_each(triple.value)?.into_iter().reduce(Summary::and)?;
+        Some(Self::Number(if let Level::Above(_) = level { all.max } else { all.min }))
+    }
+
+    /// Whether it is greater than a level, or less.
+    fn cmp(self, level: u64) -> Option<Ordering> {
         match self {
-            Self::Above(_) => of.max,
-            Self::Below(_) => of.min,
+            Self::Number(number) => Some(number.cmp(&level)),
+            Self::Named(_, number) => number.partial_cmp(&(level as f64)),
         }
     }
 
-    /// Whether a figure is beyond it, which was or was not.
-    fn is_beyond(self, figure: u64, clear: Option<u64>, was: bool) -> bool {
+    fn put(self, metric: ValueId, message: &mut Message<'_>) {
         match self {
-            Self::Above(level) => figure > if was { clear.unwrap_or(level) } else { level },
-            Self::Below(level) => figure < if was { clear.unwrap_or(level) } else { level },
+            Self::Number(number) => message.put_number(metric, number),
+            Self::Named(name, number) => Named { name, amount: Amount::of(number) }.put(message),
         }
+    }
+}
+
+impl Level {
+    /// Whether a figure is beyond it, which was or was not.
+    fn is_beyond(self, figure: Figure<'_>, clear: Option<u64>, was: bool) -> bool {
+        let (Self::Above(level) | Self::Below(level)) = self;
+        let beyond = if let Self::Above(_) = self { Ordering::Greater } else { Ordering::Less };
+        figure.cmp(if was { clear.unwrap_or(level) } else { level }) == Some(beyond)
     }
 }
 
@@ -92,11 +119,16 @@ impl Threshold {
     }
 }
 
-fn tell(id: ValueId, about: About, (metric, figure): (ValueId, Option<u64>), context: &mut Context<'_>) {
+fn tell(
+    id: ValueId,
+    about: About,
+    (metric, figure): (ValueId, Option<Figure<'_>>),
+    context: &mut Context<'_>,
+) {
     context.emit(OUT, |message| {
         about.put(message);
         message.put_number(id, metric.0.into());
-        figure.into_iter().for_each(|figure| message.put_number(metric, figure));
+        figure.into_iter().for_each(|figure| figure.put(metric, message));
     });
 }
 
@@ -125,13 +157,12 @@ impl Stage for Threshold {
             if about.reads(triple) || triple.id != metric {
                 continue;
             }
-            let all = Summary::of_each(&triple).and_then(|each| each.into_iter().reduce(Summary::and));
-            let beyond = all.and_then(|all| Some((all, self.kept.hear(about, now_us, |_, _| 1)?)));
-            let Some((all, beyond)) = beyond else {
+            let figure = Figure::furthest(&triple, level);
+            let beyond = figure.and_then(|of| Some((of, self.kept.hear(about, now_us, |_, _| 1)?)));
+            let Some((figure, beyond)) = beyond else {
                 context.not_taken(1);
                 continue;
             };
-            let figure = level.furthest(all);
             let was = std::mem::replace(beyond, level.is_beyond(figure, self.clear, *beyond));
             if *beyond != was {
                 let id = if was { ids::ALARM_CLEARED } else { ids::ALARM_RAISED };

@@ -109,14 +109,8 @@ fn the_text_of_a_name_is_no_number() {
     let id = starfarm_agent_core::named::id("switch.pressure").0;
     // Length and name, and a float whose bytes can be written here.
     let pressure = format!("{id}='\u{f}switch.pressureAAAAAAAA");
-    let metric = id.to_string();
     let shown = Bench::new("rate").say(1, &pressure);
-    for (type_name, settings) in [
-        ("window", &[("size", "3")][..]),
-        ("derivative", &[]),
-        ("aggregate", &[]),
-        ("threshold", &[("metric", metric.as_str()), ("above", "1")]),
-    ] {
+    for (type_name, settings) in [("window", &[("size", "3")][..]), ("derivative", &[]), ("aggregate", &[])] {
         let mut bench = Bench::with(type_name, settings);
         let passes = matches!(type_name, "window" | "derivative");
         for second in 1..=3 {

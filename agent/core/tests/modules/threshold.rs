@@ -90,3 +90,20 @@ fn the_alarm_of_a_job_that_is_gone_does_not_stand_for_ever() {
     assert_eq!(bench.say(1_130, "1000=8 2=95"), ["1000=7 1012=2"]);
     assert_eq!(bench.say(1_131, "1000=7 2=95"), ["1000=7 1011=2 2=95"]);
 }
+
+/// As services and programs give them.
+#[test]
+fn a_figure_that_has_a_name_only_has_a_level_too() {
+    let mut bench =
+        Bench::with("threshold", &[("metric", "switch.pressure"), ("above", "100"), ("clear", "50")]);
+    let id = starfarm_agent_core::named::id("switch.pressure").0;
+    // Length and name, and a float whose bytes can be written here: 2.3 million, 157 thousand million, and next to nothing.
+    let mut say = |second, float: &str| {
+        let told = bench.say(second, &format!("{id}='\u{f}switch.pressure{float}"));
+        told.into_iter().map(|of| of.split(' ').next().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(say(1, "AAAAAAAA"), [format!("1011={id}")]);
+    assert_eq!(say(2, "BBBBBBBB"), NOTHING, "it is beyond it as before");
+    assert_eq!(say(3, "11111111"), [format!("1012={id}")]);
+    assert_eq!(bench.not_taken(), 0);
+}

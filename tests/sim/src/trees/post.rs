@@ -144,7 +144,7 @@ impl Agent {
     fn build(&mut self, units: &Units) {
         for (name, stream) in OUTPUTS {
             let (leaving, metrics) = (Rc::clone(&self.leaving), Rc::new(Cell::new(u64::MAX)));
-            self.add("up", Box::new(Up { stream, leaving, metrics }), name);
+            self.add("up", Box::new(Up::new(stream, leaving, metrics)), name);
         }
         if self.level == 0 {
             let (told, outputs) = (BTreeSet::new(), [None; 2]);
