@@ -17,6 +17,7 @@ use crate::words::OwnFile;
 const FILE_BYTES_MAX: usize = 64 << 10;
 /// Stages of the farm, at most.
 const STAGES_MAX: usize = 256;
+
 /// Checks the farm's file, whole.
 ///
 /// # Errors
@@ -101,8 +102,12 @@ impl Farm {
         }
         std::mem::take(&mut self.applied).end(runtime, now_us);
         runtime.take_back();
-        // Nothing is there now that was not when it was tried.
-        self.applied = apply(text, runtime, now_us).unwrap_or_default();
+        self.applied = apply(text, runtime, now_us).unwrap_or_else(|wrong| {
+            // A `control` of the node's own file has made something of that name.
+            let why = FileError::at("monitor.toml", text, wrong);
+            starfarm_net::say(&format!("starfarm-agent: nothing of the farm's file is in force here: {why}"));
+            Applied::default()
+        });
     }
 }
 

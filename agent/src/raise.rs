@@ -1,7 +1,7 @@
 //! The stage `alarm`: what comes to it somebody must know. It takes what `health` says, and what `threshold` does.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use starfarm_agent_core::alarms::Seen;
@@ -26,24 +26,18 @@ pub(crate) struct Raise {
     level: AlarmLevel,
     text: Option<String>,
     /// Names of the inputs that have edges, and the alarms that stand by each.
-    inputs: BTreeMap<usize, (String, BTreeSet<String>)>,
-    /// Figures that have names only, by their ids: the metrics of thresholds, so few.
-    names: BTreeMap<u64, String>,
+    inputs: BTreeMap<usize, (String, Standing)>,
 }
+
+/// Alarms that stand, by figure and job.
+type Standing = BTreeMap<(u64, Option<u64>), String>;
 
 /// The input that most edges lead to, and what its alarms are named after.
 const INPUT: (&str, &str) = ("in", "threshold");
 
 impl Raise {
     pub(crate) fn new(seeing: Seeing, drains: bool) -> Self {
-        Self {
-            seeing,
-            drains,
-            level: AlarmLevel::Warning,
-            text: None,
-            inputs: BTreeMap::new(),
-            names: BTreeMap::new(),
-        }
+        Self { seeing, drains, level: AlarmLevel::Warning, text: None, inputs: BTreeMap::new() }
     }
 
     fn see(&self, sensor: &str, level: Option<AlarmLevel>, value: Option<f64>, text: &str) {
@@ -57,22 +51,21 @@ impl Raise {
     fn on_threshold(&mut self, input: usize, metric: u64, is_raised: bool, values: Triples<'_>) {
         let about = |id| values.find(id).and_then(|triple| triple.number());
         let id = ValueId(u32::try_from(metric).unwrap_or(0));
-        let figure = values.find(id);
-        // One that is cleared for it is not heard of any more is called as it was.
+        let (figure, job) = (values.find(id), about(ids::JOB));
         let named = figure.and_then(|figure| Named::read(&figure));
-        if let Some(named) = &named {
-            self.names.insert(metric, named.name.to_owned());
-        }
-        let name = ids::name(id).or(self.names.get(&metric).map(String::as_str));
+        let name = ids::name(id).or(named.as_ref().map(|named| named.name));
         let name = name.map_or_else(|| metric.to_string(), str::to_owned);
-        let Some((input, stand)) = self.inputs.get_mut(&input) else { return };
-        let job = about(ids::JOB).map(|job| format!("-job-{job}")).unwrap_or_default();
-        let mut sensor = format!("{input}-{name}{job}");
-        sensor.truncate(sensor.floor_char_boundary(SENSOR_BYTES_MAX));
-        if is_raised {
-            stand.insert(sensor.clone())
+        let (input, stand) = self.inputs.get_mut(&input).expect("values come by an edge");
+        let sensor = if is_raised {
+            let of_job = job.map(|job| format!("-job-{job}")).unwrap_or_default();
+            let mut sensor = format!("{input}-{name}{of_job}");
+            sensor.truncate(sensor.floor_char_boundary(SENSOR_BYTES_MAX));
+            stand.insert((metric, job), sensor.clone());
+            sensor
         } else {
-            stand.remove(&sensor)
+            // What was not raised is not there to end. A figure that is not heard of any more is told without its name.
+            let Some(sensor) = stand.remove(&(metric, job)) else { return };
+            sensor
         };
         let number = || figure.and_then(|figure| figure.number()).map(|number| number as f64);
         let value = named.map_or_else(number, |named| Some(named.amount.max));
@@ -90,7 +83,7 @@ impl Stage for Raise {
         match hook.side {
             Side::Input => {
                 let name = if hook.name == INPUT.0 { INPUT.1 } else { hook.name };
-                self.inputs.insert(hook.port, (name.to_owned(), BTreeSet::new()));
+                self.inputs.insert(hook.port, (name.to_owned(), Standing::new()));
                 Ok(())
             }
             Side::Output => Err("`alarm` has no output: what it hears leaves the agent".into()),
@@ -99,7 +92,7 @@ impl Stage for Raise {
 
     fn edge_gone(&mut self, hook: Hook<'_>) {
         let (_, stand) = self.inputs.remove(&hook.port).unwrap_or_default();
-        stand.iter().for_each(|sensor| self.see(sensor, None, None, "nobody looks at it any more"));
+        stand.values().for_each(|sensor| self.see(sensor, None, None, "nobody looks at it any more"));
     }
 
     fn data(&mut self, input: usize, values: Triples<'_>, context: &mut Context<'_>) {

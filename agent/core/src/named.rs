@@ -141,18 +141,9 @@ pub struct Named<'a> {
     pub amount: Amount,
 }
 
-/// A figure that has a name only, and the id of it: its value is no number, whatever its length.
-pub(crate) fn named<'a>(triple: &Triple<'a>) -> Option<Named<'a>> {
-    Named::read(triple).filter(|of| id(of.name) == triple.id)
-}
-
-/// See [`named`].
-pub(crate) fn is_named(triple: &Triple<'_>) -> bool {
-    named(triple).is_some()
-}
-
 impl<'a> Named<'a> {
-    /// Reads a triple, if it is one of these. None where the name, or the number, could be none.
+    /// Reads a triple, if it is one of these: its value is no number then, whatever its length. None where the name, or the number,
+    /// could be none, or the id is another name's.
     pub fn read(triple: &Triple<'a>) -> Option<Self> {
         if triple.id.0 < NAMED_FIRST {
             return None;
@@ -171,7 +162,8 @@ impl<'a> Named<'a> {
             }
             _ => return None,
         };
-        (is_right && amount.count > 0 && amount.min <= amount.max).then_some(Self { name, amount })
+        let is_its_id = is_right && id(name) == triple.id;
+        (is_its_id && amount.count > 0 && amount.min <= amount.max).then_some(Self { name, amount })
     }
 
     /// Puts it into a message. A name that could be none is not put.
@@ -242,13 +234,17 @@ mod tests {
 
     #[test]
     fn what_could_be_no_name_or_number_is_none() {
-        let read =
-            |value: &[u8]| Named::read(&Triple { id: ValueId(NAMED_FIRST), value }).map(|of| of.amount);
+        let of_id = |id, value: &[u8]| Named::read(&Triple { id, value }).map(|of| of.amount);
+        let read = |value: &[u8]| {
+            let name = value.split_first().and_then(|(length, rest)| rest.get(..usize::from(*length)));
+            of_id(id(&String::from_utf8_lossy(name.unwrap_or_default())), value)
+        };
         let with = |name: &[u8], numbers: &[f64]| {
             let numbers = numbers.iter().flat_map(|number| number.to_le_bytes());
             [&[name.len() as u8][..], name].concat().into_iter().chain(numbers).collect::<Vec<_>>()
         };
         assert!(read(&with(b"a", &[1.0])).is_some());
+        assert_eq!(of_id(id("b"), &with(b"a", &[1.0])), None, "the id of another name");
         for none in [
             with(b"", &[1.0]),
             with(b"a b", &[1.0]),

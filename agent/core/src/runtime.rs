@@ -121,20 +121,30 @@ impl Runtime {
         self.end_those_of(Maker::Afar);
     }
 
-    /// Ends all that it has had made, and what that has had made.
-    fn end_those_of(&mut self, maker: Maker) {
-        self.timers.end_those_of(maker);
-        for number in self.graph.made_by(maker) {
-            self.end(number).expect("it is there: what it has had made is other");
-        }
+    /// Ends a stage, and what it has had made.
+    fn end(&mut self, number: StageNumber) -> Result<(), Refusal> {
+        self.remove(number)?;
+        self.end_those_of(Maker::Stage(number));
+        Ok(())
     }
 
-    fn end(&mut self, number: StageNumber) -> Result<(), Refusal> {
+    fn remove(&mut self, number: StageNumber) -> Result<(), Refusal> {
         self.graph.remove(number)?;
         self.timers.forget(number);
         self.waiting.retain(|waiting| *waiting != number);
-        self.end_those_of(Maker::Stage(number));
         Ok(())
+    }
+
+    /// Ends all that it has had made, and what that has had made, however long such a row is.
+    fn end_those_of(&mut self, maker: Maker) {
+        let mut makers = vec![maker];
+        while let Some(maker) = makers.pop() {
+            self.timers.end_those_of(maker);
+            for number in self.graph.made_by(maker) {
+                self.remove(number).expect("a stage that was made by somebody is there");
+                makers.push(Maker::Stage(number));
+            }
+        }
     }
 
     /// Adds a stage that was made elsewhere.
@@ -349,15 +359,14 @@ impl Runtime {
         for &(slot, output, end) in &flow.messages {
             let values = Triples::of_checked(&flow.bytes[start..end]);
             start = end;
-            for nth in 0.. {
-                let Some(&to) = self.graph.ends(slot, output).get(nth) else { break };
-                if passed == most {
-                    self.losses.cut_off += 1;
-                    continue;
-                }
-                passed += 1;
+            let ends = self.graph.ends(slot, output).len();
+            let go = ends.min(most - passed);
+            for nth in 0..go {
+                let to = self.graph.ends(slot, output)[nth];
                 self.ask(to.slot, now_us, |stage, context| stage.data(to.port, values, context));
             }
+            passed += go;
+            self.losses.cut_off += (ends - go) as u64;
         }
         self.flow = flow;
         passed

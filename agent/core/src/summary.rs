@@ -1,7 +1,7 @@
 //! Many numbers in four: how many, their sum, the least and the greatest. Summaries of parts make that of the whole,
 //! in any order, exactly: so each post of a tree can hand on one for all below it.
 
-use crate::named::is_named;
+use crate::named::Named;
 use crate::values::{Triple, numbers};
 
 /// Count, sum, least and greatest of at least one number.
@@ -50,7 +50,7 @@ impl Summary {
 
     /// Reads what a stage computes with: see [`Summary::read_each`]. None of a figure that has a name only.
     pub(crate) fn of_each(triple: &Triple<'_>) -> Option<Vec<Self>> {
-        Self::read_each(triple.value).filter(|_| !is_named(triple))
+        Self::read_each(triple.value).filter(|_| Named::read(triple).is_none())
     }
 
     /// Reads a value: summaries, or plain numbers, at least one. None of anything else.

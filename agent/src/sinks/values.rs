@@ -114,7 +114,6 @@ pub(super) fn shown(values: Triples<'_>) -> impl Iterator<Item = String> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use starfarm_agent_core::ValueId;
-    use starfarm_agent_core::named::NAMED_FIRST;
 
     use super::*;
 
@@ -139,8 +138,8 @@ mod tests {
             (ids::POST, number(1)),
             (ids::CPU_TIMES, [number(1), number(2)].concat()),
             (ValueId(2), summary),
-            (ValueId(NAMED_FIRST + 1), named),
-            (ValueId(NAMED_FIRST + 2), amount),
+            (starfarm_agent_core::named::id("a.b"), named),
+            (starfarm_agent_core::named::id("a.c"), amount),
             (ValueId(70_000), vec![0xFF, 1]),
             (ids::ALARM_TEXT, b"full...!".to_vec()),
             (ids::ALARM_VALUE, 0.5_f64.to_bits().to_le_bytes().to_vec()),

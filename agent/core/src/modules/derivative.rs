@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::kept::Kept;
 use super::messages::{About, Draft};
 use super::settings::{OUT, figure, figures, in_and_out, one_of, seconds, unknown};
-use crate::named::is_named;
+use crate::named::Named;
 use crate::running::a_second;
 use crate::stage::{Context, Module, Stage, Type};
 use crate::values::{Triples, ValueId};
@@ -76,7 +76,8 @@ impl Stage for Derivative {
         for triple in values {
             let is_other = about.reads(triple)
                 || self.counters.as_ref().is_some_and(|counters| !counters.contains(&triple.id));
-            let Some(numbers) = triple.numbers().filter(|_| !is_other && !is_named(&triple)) else {
+            let Some(numbers) = triple.numbers().filter(|_| !is_other && Named::read(&triple).is_none())
+            else {
                 self.draft.put(triple.id, triple.value);
                 continue;
             };

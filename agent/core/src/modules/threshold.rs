@@ -7,7 +7,7 @@ use super::kept::Kept;
 use super::messages::About;
 use super::settings::{OUT, figure, in_and_out, number, number_or_none, seconds, unknown};
 use crate::ids;
-use crate::named::{Amount, Named, named};
+use crate::named::{Amount, Named};
 use crate::stage::{Context, Module, Stage, Type};
 use crate::summary::Summary;
 use crate::values::{Message, Triple, Triples, ValueId};
@@ -53,7 +53,7 @@ enum Figure<'a> {
 impl<'a> Figure<'a> {
     /// Of a triple's numbers the one that is the furthest out, if it has any.
     fn furthest(triple: &Triple<'a>, level: Level) -> Option<Self> {
-        if let Some(Named { name, amount }) = named(triple) {
+        if let Some(Named { name, amount }) = Named::read(triple) {
             let number = if let Level::Above(_) = level { amount.max } else { amount.min };
             return Some(Self::Named(name, number));
         }

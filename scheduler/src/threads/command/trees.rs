@@ -92,7 +92,7 @@ async fn ask<T: DeserializeOwned>(desk: &Desk, node: &str, what: (Asked, &str)) 
         }
         None => {
             let why = format!(
-                "the agent of {node} did not answer within {} s, and may yet do what it was asked: `starfarm tree` shows whether it is up, `nodes` its release",
+                "the agent of {node} did not answer within {} s, and may yet do what it was asked: `starfarm tree` shows whether it is up; one of an earlier release takes no orders",
                 ANSWERS.as_secs()
             );
             Err(error(ErrorCode::Conflict, why))
